@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,12 @@ class bootstrap {
   // What `rank` put under `key` before the last fence. Throws argument_error for a rank out of
   // range or a key that was not put.
   virtual std::string get(int rank, const std::string& key) = 0;
+  // The same of all ranks, in their order; `visit` makes no call of the bootstrap. A large job
+  // starts faster by it: nothing is copied, and what each call checks is checked once.
+  using visitor = std::function<void(int rank, std::string_view value)>;
+  virtual void get_all(const std::string& key, const visitor& visit) {
+    for (int r = 0; r < size(); ++r) visit(r, get(r, key));
+  }
 
   // Whether news() may ever return anything.
   virtual bool has_news() const noexcept { return false; }

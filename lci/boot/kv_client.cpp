@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -12,6 +13,31 @@
 #include "lci/errors.hpp"
 
 namespace lci::boot::kv {
+
+namespace {
+
+// The kernel delivers one file at most, with the last of the bytes, which are those that it was
+// sent with.
+ssize_t receive_with_file(int from, char* bytes, std::size_t size, unique_fd& file) noexcept {
+  iovec what{bytes, size};
+  int number = -1;
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof number)];
+  msghdr message{};
+  message.msg_iov = &what;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = sizeof space;
+  const ssize_t n = ::recvmsg(from, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  const cmsghdr* const head = n > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+  if (head != nullptr && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
+      head->cmsg_len == CMSG_LEN(sizeof number)) {
+    std::memcpy(&number, CMSG_DATA(head), sizeof number);
+    file.reset(number);
+  }
+  return n;
+}
+
+}  // namespace
 
 client::client(const char* backend, unique_fd fd, int rank, int size,
                std::chrono::milliseconds limit)
@@ -104,13 +130,15 @@ bool client::receive_some(const deadline& until, const std::string& what) {
   std::string plain;
   if (seal_) plain.reserve(seal_->make_room(sizeof bytes));
   member_.make_room(seal_ ? plain.capacity() : sizeof bytes);
-  const ssize_t n = ::recv(fd_.get(), bytes, sizeof bytes, MSG_DONTWAIT);
+  unique_fd file;
+  const ssize_t n = receive_with_file(fd_.get(), bytes, sizeof bytes, file);
   if (n > 0) {
     const std::string_view all(bytes, static_cast<std::size_t>(n));
     if (seal_ && !seal_->open(all, plain)) {
       member_.fail("the listener at the address of rank 0 is not of this job: " + seal_->why() +
                    " (LCT_PMI_TCP_KEY must be the same for all ranks)");
     }
+    if (file) member_.take_file(std::move(file));
     member_.receive(seal_ ? std::string_view(plain) : all);
     return true;
   }

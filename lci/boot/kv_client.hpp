@@ -31,7 +31,12 @@ class client {
   bool join();
   void fence();
   void put(std::string_view key, std::string_view value) { member_.put(key, value); }
-  const std::string& get(int rank, const std::string& key) const { return member_.get(rank, key); }
+  // As bootstrap::get_all(), and of one of them; valid until the next fence() or news().
+  template <class Visit>
+  void get_all(std::string_view key, const Visit& visit) const {
+    for (int r = 0; r < member_.size(); ++r) visit(r, member_.get(r, key));
+  }
+  std::string_view get(int rank, std::string_view key) const { return member_.get(rank, key); }
   // The departures reported meanwhile; never waits.
   std::vector<departure> news();
   // Announces that this process leaves, if that can be sent at once.

@@ -10,7 +10,7 @@
 namespace lci::boot::kv {
 
 member::member(const char* backend, int rank, int size)
-    : backend_(backend), rank_(rank), size_(size), store_(static_cast<std::size_t>(size)) {
+    : backend_(backend), rank_(rank), size_(size), store_(size) {
   encode_hello(out_, rank, size);
 }
 
@@ -25,12 +25,11 @@ void member::begin_fence() {
   pending_ = true;
 }
 
-const std::string& member::get(int rank, const std::string& key) const {
+std::string_view member::get(int rank, std::string_view key) const {
   check_rank(backend_, rank, size_);
-  const auto& values = store_[static_cast<std::size_t>(rank)];
-  const auto found = values.find(key);
-  if (found == values.end()) throw_missing_key(backend_, rank, key);
-  return found->second;
+  const auto found = store_.find(rank, key);
+  if (!found) throw_missing_key(backend_, rank, key);
+  return *found;
 }
 
 std::vector<departure> member::take_news() { return std::exchange(news_, {}); }
@@ -68,12 +67,12 @@ void member::handle(const frame& f) {
       welcome_ = true;
       return;
     }
-    case frame_type::value: {
-      const auto body = decode_value(f.body);
-      if (!body || body->rank >= size_) break;
-      store_[static_cast<std::size_t>(body->rank)].insert_or_assign(std::string(body->key),
-                                                                    std::string(body->value));
-      return;
+    case frame_type::value:
+      return handle_value(f, false);
+    case frame_type::shared: {
+      const auto size = decode_shared(f.body);
+      if (!size || !file_) break;
+      return handle_shared(*size);
     }
     // The number guards against an answer to a fence that was abandoned.
     case frame_type::released:
@@ -108,6 +107,44 @@ void member::handle(const frame& f) {
     case frame_type::arrive:
       break;  // only members send these
   }
+  fail_for(f);
+}
+
+void member::handle_value(const frame& f, bool is_shared) {
+  const auto body = decode_value(f.body);
+  if (!body || body->rank >= size_) fail_for(f);
+  if (is_shared)
+    store_.refer(body->rank, body->key, body->value);
+  else
+    store_.set(body->rank, body->key, body->value);
+}
+
+// Where memory runs out, the frame is handled again: the file stays until all of it is handled.
+void member::handle_shared(std::uint64_t size) {
+  try {
+    files_.emplace_back(file_, static_cast<std::size_t>(size));
+  } catch (const backend_error& why) {
+    fail(why.what());
+  }
+  std::string_view rest = files_.back().view();
+  bool is_broken = false;
+  while (const auto f = take_frame(rest, is_broken)) {
+    if (f->type == frame_type::shared) fail_for(*f);
+    if (f->type == frame_type::value)
+      handle_value(*f, true);
+    else
+      handle(*f);
+  }
+  if (is_broken || !rest.empty()) fail("the server's file is not of this protocol");
+  file_.reset();
+}
+
+void member::take_file(unique_fd file) {
+  if (file_) fail("the server sent two files for one frame");
+  file_ = std::move(file);
+}
+
+void member::fail_for(const frame& f) {
   fail("the server sent a frame that does not belong here (type " +
        std::to_string(static_cast<int>(f.type)) + ")");
 }

@@ -4,12 +4,16 @@
 // every further call throws it again.
 #pragma once
 
+#include <cstdint>
+#include <list>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "lci/boot/fd.hpp"
 #include "lci/boot/kv_wire.hpp"
+#include "lci/boot/shared_bytes.hpp"
+#include "lci/boot/value_store.hpp"
 
 namespace lci::boot::kv {
 
@@ -24,7 +28,8 @@ class member {
   void begin_fence();
   bool fence_pending() const noexcept { return pending_; }
   bool is_welcome() const noexcept { return welcome_; }
-  const std::string& get(int rank, const std::string& key) const;
+  // Valid until the next call of receive().
+  std::string_view get(int rank, std::string_view key) const;
 
   // The bytes for the server since the last call.
   std::string take_output();
@@ -33,6 +38,8 @@ class member {
   // Bytes from the server. Throws backend_error when they report that the job failed, or are
   // malformed, and std::bad_alloc: the next call handles what was not handled.
   void receive(std::string_view bytes);
+  // A file that came with the bytes that are received next.
+  void take_file(unique_fd file);
   // The server is lost: throws, and remembers.
   [[noreturn]] void fail(const std::string& why);
 
@@ -50,13 +57,18 @@ class member {
 
  private:
   void handle(const frame& f);
+  void handle_value(const frame& f, bool is_shared);
+  void handle_shared(std::uint64_t size);
+  [[noreturn]] void fail_for(const frame& f);
 
   const char* const backend_;
   const int rank_, size_;
   splitter in_;
   std::string out_;
-  std::vector<std::unordered_map<std::string, std::string>> store_;  // by rank
-  std::uint32_t round_ = 0;                                          // fences completed
+  value_store store_;
+  unique_fd file_;                 // of a frame that has not come yet
+  std::list<shared_bytes> files_;  // what the store refers to
+  std::uint32_t round_ = 0;        // fences completed
   bool welcome_ = false;
   bool pending_ = false;
   bool server_left_ = false;

@@ -146,7 +146,7 @@ bool server::handle(connection c, peer& p, const frame& f) {
   } else if (p.rank >= 0 && f.type == frame_type::arrive) {
     if (const auto round = decode_round(f.body)) return arrive(c, p, *round);
   } else if (p.rank >= 0 && f.type == frame_type::leave) {
-    p.took_leave = true;
+    p.took_leave = session_of(p).members[static_cast<std::size_t>(p.rank)].took_leave = true;
     return true;
   }
   refuse(c, "a frame of type " + std::to_string(static_cast<int>(f.type)) +
@@ -247,7 +247,7 @@ void server::tell_departures(session& s) {
     encode_ended(bytes, d.rank, d.why);
     const auto shared = std::make_shared<const std::string>(std::move(bytes));
     for (const participant& m : s.members)
-      if (m.link >= 0) send(m.link, shared);
+      if (m.link >= 0 && !m.took_leave) send(m.link, shared);
   }
 }
 
@@ -256,8 +256,9 @@ void server::tell_leaves(session& s) {
   std::string bytes;
   encode_left(bytes, std::exchange(s.took_leave, {}));
   const auto shared = std::make_shared<const std::string>(std::move(bytes));
+  // Who leaves as well does not look any more: of n that leave at once, none is told of the others.
   for (const participant& m : s.members)
-    if (m.link >= 0) send(m.link, shared);
+    if (m.link >= 0 && !m.took_leave) send(m.link, shared);
 }
 
 // A rank whose process ended without having joined never will join.

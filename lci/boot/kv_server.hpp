@@ -67,6 +67,7 @@ class server {
     connection link = -1;  // -1 = not joined yet, or left
     bool joined = false;   // stays true after it has left
     bool arrived = false;  // in the open fence
+    bool took_leave = false;
     bool left = false;
   };
   struct session {

@@ -4,12 +4,34 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "lci/base/log.hpp"
+#include "lci/boot/shared_bytes.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::boot::kv {
+
+namespace {
+
+ssize_t send_with_file(int to, std::string_view bytes, int file) noexcept {
+  iovec what{const_cast<char*>(bytes.data()), bytes.size()};
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof file)] = {};
+  msghdr message{};
+  message.msg_iov = &what;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = sizeof space;
+  cmsghdr* const head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(sizeof file);
+  std::memcpy(CMSG_DATA(head), &file, sizeof file);
+  return ::sendmsg(to, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+}  // namespace
 
 service::service(unique_fd listener, int size, std::optional<uid_t> only_uid, bool hold_news)
     : listener_(std::move(listener)),
@@ -49,7 +71,11 @@ void service::serve(const pollfd& entry) {
   // What a peer sent before it hung up counts, so reading comes before closing.
   const bool ended = readable ? !read_from(entry.fd, hung_up) : broken || hung_up;
   const auto still = links_.find(entry.fd);
-  if (still != links_.end() && (ended || !flush(still->second))) close(entry.fd);
+  if (still == links_.end()) return;
+  if (ended)
+    close(entry.fd);
+  else if (!flush(still->second))
+    lose(entry.fd);
 }
 
 void service::stop_listening() {
@@ -170,7 +196,7 @@ void service::take_in(link& l, std::string_view bytes) {
   const bool was_greeted = l.seal->is_greeted();
   const bool right = l.seal->open(bytes, plain);
   if (!was_greeted && l.seal->is_greeted())
-    l.queue.push_back(std::make_shared<const std::string>(l.seal->greeting()));
+    l.queue.push_back({std::make_shared<const std::string>(l.seal->greeting()), nullptr});
   if (!plain.empty()) server_.received(fd, plain);
   if (!right)
     server_.refuse(
@@ -182,7 +208,24 @@ void service::take_in(link& l, std::string_view bytes) {
 void service::enqueue(link& l, std::shared_ptr<const std::string> bytes) {
   if (l.seal && l.seal->is_proven())
     bytes = std::make_shared<const std::string>(l.seal->seal(*bytes));
-  l.queue.push_back(std::move(bytes));
+  const bool is_shared = only_uid_ && !l.seal && bytes->size() >= MIN_SHARED;
+  if (auto shared = is_shared ? in_a_file(bytes) : std::nullopt)
+    l.queue.push_back(std::move(*shared));
+  else
+    l.queue.push_back({std::move(bytes), nullptr});
+}
+
+// All members get the same bytes in turn, so the last file is kept.
+std::optional<service::piece> service::in_a_file(const std::shared_ptr<const std::string>& bytes) {
+  if (shared_.lock() != bytes) {
+    auto file = std::make_shared<unique_fd>(share(*bytes));
+    if (!*file) return std::nullopt;
+    std::string frame;
+    encode_shared(frame, bytes->size());
+    shared_ = bytes;
+    in_a_file_ = {std::make_shared<const std::string>(std::move(frame)), std::move(file)};
+  }
+  return in_a_file_;
 }
 
 // Moves the server's outputs into the sockets, as far as these take them.
@@ -203,15 +246,18 @@ void service::progress() {
     if (!flush(l)) dead.push_back(out.to);
   }
   // Not inside the loop: closing makes new outputs, and changes links_.
-  for (const int fd : dead) close(fd);
+  for (const int fd : dead) lose(fd);
   if (!dead.empty()) progress();
 }
 
 bool service::flush(link& l) noexcept {
   while (!l.queue.empty()) {
-    const std::string& bytes = *l.queue.front();
-    const ssize_t n = ::send(l.fd.get(), bytes.data() + l.sent, bytes.size() - l.sent,
-                             MSG_NOSIGNAL | MSG_DONTWAIT);
+    const piece& next = l.queue.front();
+    const std::string& bytes = *next.bytes;
+    const std::string_view left = std::string_view(bytes).substr(l.sent);
+    const ssize_t n = next.file && l.sent == 0 ? send_with_file(l.fd.get(), left, next.file->get())
+                                               : ::send(l.fd.get(), left.data(), left.size(),
+                                                        MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
     l.sent += static_cast<std::size_t>(n);
@@ -220,6 +266,14 @@ bool service::flush(link& l) noexcept {
     l.sent = 0;
   }
   return !l.closing;
+}
+
+// Its announcement that it leaves, say, which may have come while others were served.
+void service::lose(int fd) {
+  const auto found = links_.find(fd);
+  if (found == links_.end()) return;
+  if (!found->second.closing) read_from(fd, true);
+  close(fd);
 }
 
 void service::close(int fd) {

@@ -34,6 +34,10 @@ class service {
   // How many are accepted before connected peers are read again: newcomers cannot keep these
   // waiting.
   static constexpr int MAX_ACCEPTS = 32;
+  // Members on this host get outputs from this size on in memory that they share. Where 256 ranks
+  // say some 130 bytes each; a file costs each member two system calls more, which copy as fast as
+  // some 30 KiB.
+  static constexpr std::size_t MIN_SHARED = 32 * 1024;
   // How many refused connections of other users are logged.
   static constexpr std::size_t MOST_WARNINGS = 10;
 
@@ -68,12 +72,16 @@ class service {
   // No descriptor has this number.
   static constexpr server::connection LOCAL = std::numeric_limits<int>::max();
 
+  struct piece {
+    std::shared_ptr<const std::string> bytes;
+    std::shared_ptr<const unique_fd> file;  // travels with the first of them, if there is one
+  };
   struct link {
     unique_fd fd;
-    base::unshared is_ours;                                // fd: it closes when this process ends
-    std::deque<std::shared_ptr<const std::string>> queue;  // not yet taken by the kernel
-    std::size_t sent = 0;                                  // bytes of queue.front() already sent
-    bool closing = false;  // close when the queue is empty; read no more
+    base::unshared is_ours;   // fd: it closes when this process ends
+    std::deque<piece> queue;  // not yet taken by the kernel
+    std::size_t sent = 0;     // bytes of queue.front() already sent
+    bool closing = false;     // close when the queue is empty; read no more
     std::uint64_t age = 0;
     std::optional<sealed_stream> seal;  // where the job has a key
   };
@@ -86,11 +94,16 @@ class service {
   bool read_from(int fd, bool to_the_end);
   void take_in(link& l, std::string_view bytes);
   void enqueue(link& l, std::shared_ptr<const std::string> bytes);
+  // The same bytes for a member of this host: a frame, and a file that all of them share. Nothing:
+  // there is none.
+  std::optional<piece> in_a_file(const std::shared_ptr<const std::string>& bytes);
   void progress();
   // False when the link is of no further use.
   bool flush(link& l) noexcept;
-  // Afterwards the caller must call progress().
+  // Afterwards the caller must call progress(). lose(): the peer takes no bytes any more; what it
+  // sent before it hung up counts.
   void close(int fd);
+  void lose(int fd);
 
   unique_fd listener_;
   base::unshared is_ours_;  // listener_
@@ -102,6 +115,8 @@ class service {
   std::map<std::uint64_t, int> by_age_;  // the same links, oldest first
   std::uint64_t next_age_ = 0;
   std::size_t refused_ = 0;
+  std::weak_ptr<const std::string> shared_;  // what in_a_file_ stands for
+  piece in_a_file_;
   member* local_ = nullptr;
   std::string local_in_;  // bytes for the attached member
 };

@@ -63,6 +63,8 @@ std::optional<std::size_t> limit_of(std::uint8_t type) noexcept {
       return 4 + MAX_TEXT;
     case frame_type::left:
       return 4 * MAX_LEFT;
+    case frame_type::shared:
+      return 8;
   }
   return std::nullopt;
 }
@@ -152,6 +154,11 @@ void encode_left(std::string& out, std::span<const int> ranks) {
   }
 }
 
+void encode_shared(std::string& out, std::uint64_t size) {
+  append_header(out, frame_type::shared, 8);
+  append(out, size);
+}
+
 std::optional<hello_body> decode_hello(std::string_view body) noexcept {
   reader in(body);
   std::string_view magic;
@@ -196,6 +203,13 @@ std::optional<std::uint32_t> decode_round(std::string_view body) noexcept {
   return round;
 }
 
+std::optional<std::uint64_t> decode_shared(std::string_view body) noexcept {
+  reader in(body);
+  std::uint64_t size = 0;
+  if (!in.take(size) || !in.rest().empty()) return std::nullopt;
+  return size;
+}
+
 std::optional<ended_body> decode_ended(std::string_view body) noexcept {
   reader in(body);
   std::uint32_t rank = 0;
@@ -232,10 +246,8 @@ void splitter::feed(std::string_view bytes) {
 
 void splitter::again(const frame& last) noexcept { taken_ -= HEADER + last.body.size(); }
 
-std::optional<frame> splitter::next() noexcept {
-  if (broken_) return std::nullopt;
-  const std::string_view left = std::string_view(buffer_).substr(taken_);
-  reader in(left);
+std::optional<frame> take_frame(std::string_view& bytes, bool& is_broken) noexcept {
+  reader in(bytes);
   std::uint32_t length = 0;
   std::uint8_t type = 0;
   std::string_view zero, body;
@@ -244,17 +256,25 @@ std::optional<frame> splitter::next() noexcept {
   if (!in.take(length) || !in.take(type)) return std::nullopt;
   const auto limit = limit_of(type);
   if (!limit || length > *limit) {
-    broken_ = true;
+    is_broken = true;
     return std::nullopt;
   }
   if (!in.take(zero, 3)) return std::nullopt;
   if (zero != std::string_view("\0\0\0", 3)) {
-    broken_ = true;
+    is_broken = true;
     return std::nullopt;
   }
   if (!in.take(body, length)) return std::nullopt;
-  taken_ += HEADER + length;
+  bytes = in.rest();
   return frame{static_cast<frame_type>(type), body};
+}
+
+std::optional<frame> splitter::next() noexcept {
+  if (broken_) return std::nullopt;
+  std::string_view left = std::string_view(buffer_).substr(taken_);
+  const auto found = take_frame(left, broken_);
+  taken_ = buffer_.size() - left.size();
+  return found;
 }
 
 }  // namespace lci::boot::kv

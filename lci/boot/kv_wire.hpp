@@ -13,6 +13,7 @@
 //   leave     member: it leaves in an orderly way; server: the process that it lives in does
 //   gone      server: rank (4), text: that member left without announcing it
 //   left      server: rank (4), once or more: those members left after announcing it
+//   shared    server: size (8): what follows is so many bytes of the file that came with this frame
 // Threads: single. Always true: nothing is read past the bytes that were given, and what does not
 // parse is rejected; the caller drops the connection.
 #pragma once
@@ -38,14 +39,15 @@ enum class frame_type : std::uint8_t {
   fail,
   leave,
   gone,
-  left
+  left,
+  shared
 };
 
 inline constexpr std::size_t HEADER = 8;
 inline constexpr std::size_t MAX_TEXT = 4096;                     // of a fail or gone frame
 inline constexpr std::size_t MAX_BODY = 6 + MAX_KEY + MAX_VALUE;  // a value frame, the largest
 inline constexpr std::size_t MAX_LEFT = 1024;                     // ranks of a left frame
-inline constexpr std::uint16_t VERSION = 3;
+inline constexpr std::uint16_t VERSION = 4;
 
 struct hello_body {
   int rank;
@@ -74,6 +76,7 @@ void encode_leave(std::string& out);
 void encode_ended(std::string& out, int rank, std::string_view why);
 // Several frames, if there are more than MAX_LEFT.
 void encode_left(std::string& out, std::span<const int> ranks);
+void encode_shared(std::string& out, std::uint64_t size);
 
 // Decode bodies; nothing when the bytes are not such a body.
 std::optional<hello_body> decode_hello(std::string_view body) noexcept;
@@ -83,11 +86,16 @@ std::optional<value_body> decode_value(std::string_view body) noexcept;
 std::optional<std::uint32_t> decode_round(std::string_view body) noexcept;
 std::optional<ended_body> decode_ended(std::string_view body) noexcept;
 std::optional<std::vector<int>> decode_left(std::string_view body);
+std::optional<std::uint64_t> decode_shared(std::string_view body) noexcept;
 
 struct frame {
   frame_type type;
   std::string_view body;  // valid until the next call on the splitter
 };
+
+// The first whole frame of `bytes`, which is removed from them. Nothing: more bytes are needed, or,
+// with `is_broken` set, a header is none that a peer of lci would send.
+std::optional<frame> take_frame(std::string_view& bytes, bool& is_broken) noexcept;
 
 // Splits a stream into frames. Feed it what was read, then take frames until none is left.
 class splitter {

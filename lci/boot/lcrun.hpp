@@ -25,7 +25,12 @@ class lcrun_bootstrap final : public bootstrap {
   int size() const noexcept override { return client_.state().size(); }
   void put(const std::string& key, const std::string& value) override { client_.put(key, value); }
   void fence() override { client_.fence(); }
-  std::string get(int rank, const std::string& key) override { return client_.get(rank, key); }
+  std::string get(int rank, const std::string& key) override {
+    return std::string(client_.get(rank, key));
+  }
+  void get_all(const std::string& key, const visitor& visit) override {
+    client_.get_all(key, visit);
+  }
   bool has_news() const noexcept override { return true; }
   std::vector<departure> news() override { return client_.news(); }
   void leave() noexcept override { client_.leave(); }

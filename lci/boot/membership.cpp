@@ -97,6 +97,10 @@ class member final : public bootstrap {
     const auto guard = lock_ours(shared_);
     return shared_.opened->get(rank, key);
   }
+  void get_all(const std::string& key, const visitor& visit) override {
+    const auto guard = lock_ours(shared_);
+    shared_.opened->get_all(key, visit);
+  }
   bool has_news() const noexcept override { return has_news_; }
   std::vector<departure> news() override {
     if (is_forked(shared_)) return {};

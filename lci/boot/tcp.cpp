@@ -77,7 +77,9 @@ class tcp_root final : public bootstrap {
   int rank() const noexcept override { return 0; }
   int size() const noexcept override { return member_.size(); }
   void put(const std::string& key, const std::string& value) override { member_.put(key, value); }
-  std::string get(int rank, const std::string& key) override { return member_.get(rank, key); }
+  std::string get(int rank, const std::string& key) override {
+    return std::string(member_.get(rank, key));
+  }
 
   bool has_news() const noexcept override { return true; }
   // The other ranks learn of departures through this one, so they depend on its calls.
@@ -170,7 +172,12 @@ class tcp_leaf final : public bootstrap {
   int size() const noexcept override { return client_.state().size(); }
   void put(const std::string& key, const std::string& value) override { client_.put(key, value); }
   void fence() override { client_.fence(); }
-  std::string get(int rank, const std::string& key) override { return client_.get(rank, key); }
+  std::string get(int rank, const std::string& key) override {
+    return std::string(client_.get(rank, key));
+  }
+  void get_all(const std::string& key, const visitor& visit) override {
+    client_.get_all(key, visit);
+  }
   bool has_news() const noexcept override { return true; }
   std::vector<departure> news() override {
     std::vector<departure> out = client_.news();

@@ -31,13 +31,7 @@ bool is_version(std::string_view word, std::uint32_t version) {
   return is_number(word, found) && found == version;
 }
 
-bool are_together(const introduction& a, const introduction& b) {
-  return !a.place.empty() && a.place == b.place;
-}
-
-std::string_view machine_of(const introduction& one) {
-  return std::string_view(one.place).substr(0, one.place.find('.'));
-}
+std::string_view machine_of(std::string_view place) { return place.substr(0, place.find('.')); }
 
 }  // namespace
 
@@ -71,11 +65,27 @@ introduction read_introduction(std::string_view said, int rank, std::uint32_t ve
   return out;
 }
 
-void check_settings(const std::vector<introduction>& all, int me) {
-  const std::string& mine = all[static_cast<std::size_t>(me)].wanted;
+void introductions::add(const introduction& one) {
+  const short_one before = of_.empty() ? short_one{nullptr, nullptr, 0} : of_.back();
+  of_.push_back({keep(one.wanted, before.wanted), keep(one.place, before.place), one.word});
+}
+
+const std::string* introductions::keep(const std::string& text, const std::string* before) {
+  return before != nullptr && *before == text ? before : &*texts_.insert(text).first;
+}
+
+std::vector<std::uint64_t> introductions::words() const {
+  std::vector<std::uint64_t> out;
+  out.reserve(of_.size());
+  for (const short_one& one : of_) out.push_back(one.word);
+  return out;
+}
+
+void check_settings(const introductions& all, int me) {
+  const std::string& mine = all.wanted(me);
   std::map<std::string, std::vector<int>> others;
-  for (std::size_t r = 0; r < all.size(); ++r)
-    if (all[r].wanted != mine) others[all[r].wanted].push_back(static_cast<int>(r));
+  for (int r = 0; r < static_cast<int>(all.size()); ++r)
+    if (&all.wanted(r) != &mine) others[all.wanted(r)].push_back(r);
   if (others.empty()) return;
   std::string text;
   for (const auto& [wanted, ranks] : others)
@@ -84,25 +94,24 @@ void check_settings(const std::vector<introduction>& all, int me) {
   throw backend_error(text + "and this rank wants \"" + mine + "\"" + ALL_THE_SAME);
 }
 
-std::vector<int> elsewhere(const std::vector<introduction>& all, int me) {
+std::vector<int> elsewhere(const introductions& all, int me) {
   std::vector<int> out;
-  for (std::size_t r = 0; r < all.size(); ++r)
-    if (!are_together(all[r], all[static_cast<std::size_t>(me)]))
-      out.push_back(static_cast<int>(r));
+  for (int r = 0; r < static_cast<int>(all.size()); ++r)
+    if (!all.are_together(r, me)) out.push_back(r);
   return out;
 }
 
-std::vector<net::way> ways_from(const std::vector<introduction>& all, int me) {
+std::vector<net::way> ways_from(const introductions& all, int me) {
   std::vector<net::way> out(all.size(), net::way::local);
   for (const int rank : elsewhere(all, me)) out[static_cast<std::size_t>(rank)] = net::way::remote;
   return out;
 }
 
-std::vector<int> on_machine(const std::vector<introduction>& all, int me) {
-  const std::string_view mine = machine_of(all[static_cast<std::size_t>(me)]);
+std::vector<int> on_machine(const introductions& all, int me) {
+  const std::string_view mine = machine_of(all.place(me));
   std::vector<int> out;
-  for (std::size_t r = 0; r < all.size(); ++r)
-    if (mine.empty() || machine_of(all[r]) == mine) out.push_back(static_cast<int>(r));
+  for (int r = 0; r < static_cast<int>(all.size()); ++r)
+    if (mine.empty() || machine_of(all.place(r)) == mine) out.push_back(r);
   return out;
 }
 
@@ -115,25 +124,26 @@ std::string tell_failure(std::string_view reason) {
   return std::string(NOWHERE) + " " + std::string(reason.substr(0, MOST));
 }
 
-std::vector<std::string> addresses_in(const std::vector<std::string>& said, int me) {
-  std::string_view mine = said[static_cast<std::size_t>(me)];
-  const std::string_view network = take_word(mine);
-  std::vector<std::string> out;
+text_list addresses_in(const told_by& said, int me) {
+  std::string network;
+  said([&](int rank, std::string_view words) {
+    if (rank == me) network = take_word(words);
+  });
+  text_list out;
   std::map<std::string, std::vector<int>> others;  // by the network they opened, or why none
-  for (std::size_t r = 0; r < said.size(); ++r) {
-    std::string_view rest = said[r];
+  said([&](int rank, std::string_view rest) {
     const std::string_view its_network = take_word(rest);
-    out.emplace_back(rest);
-    if (its_network == network && network != NOWHERE) continue;
+    out.add(rest);
+    if (its_network == network && network != NOWHERE) return;
     const std::string what = its_network == NOWHERE
                                  ? " could open no network between hosts: " + std::string(rest)
                                  : " opened \"" + std::string(its_network) + "\"";
-    others[what].push_back(static_cast<int>(r));
-  }
+    others[what].push_back(rank);
+  });
   if (others.empty()) return out;
   std::string text;
   for (const auto& [what, ranks] : others) text += list_ranks(ranks) + what + "; ";
-  if (network != NOWHERE) text += "this rank opened \"" + std::string(network) + "\"";
+  if (network != NOWHERE) text += "this rank opened \"" + network + "\"";
   throw backend_error(text + ALL_THE_SAME);
 }
 

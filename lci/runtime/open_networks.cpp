@@ -18,7 +18,7 @@ namespace lci::runtime {
 std::string directory::lookup(int peer) {
   if (addresses_.empty()) return {};
   on_contact_();
-  return addresses_[static_cast<std::size_t>(peer)];
+  return std::string(addresses_[static_cast<std::size_t>(peer)]);
 }
 
 namespace {
@@ -77,7 +77,7 @@ std::string opening::begin() {
   return runtime::text_of(VERSION, mine);
 }
 
-std::optional<std::string> opening::heard(const std::vector<std::string>& said) {
+std::optional<std::string> opening::heard(const told_by& said) {
   if (has_opened_outer_) {
     connect_outer(said);
     return std::nullopt;
@@ -110,12 +110,13 @@ void opening::open_inner() {
                         " is not usable: " + why_no_inner_);
 }
 
-void opening::read_introductions(const std::vector<std::string>& said) {
-  std::vector<std::string> addresses;
-  for (std::size_t r = 0; r < said.size(); ++r) {
-    all_.push_back(read_introduction(said[r], static_cast<int>(r), VERSION));
-    addresses.push_back(all_.back().address);
-  }
+void opening::read_introductions(const told_by& said) {
+  text_list addresses;
+  said([&](int rank, std::string_view words) {
+    const introduction one = read_introduction(words, rank, VERSION);
+    all_.add(one);
+    addresses.add(one.address);
+  });
   check_settings(all_, me_);
   ways_ = ways_from(all_, me_);
   inside_.fill(std::move(addresses));
@@ -132,9 +133,8 @@ void opening::require_all_inside() const {
   if (out.empty()) return;
   throw backend_error("backend " + std::string(inner_.provider->name) +
                       " was asked for, and it does not reach " + list_ranks(out) +
-                      ": on other hosts, or in other containers (\"" +
-                      all_[static_cast<std::size_t>(out.front())].place + "\", this one is at \"" +
-                      all_[static_cast<std::size_t>(me_)].place + "\")");
+                      ": on other hosts, or in other containers (\"" + all_.place(out.front()) +
+                      "\", this one is at \"" + all_.place(me_) + "\")");
 }
 
 std::string opening::why_not(const net::provider& p) const {
@@ -174,14 +174,14 @@ std::string opening::open_outer() {
   }
 }
 
-void opening::connect_outer(const std::vector<std::string>& said) {
+void opening::connect_outer(const told_by& said) {
   if (problem_) std::rethrow_exception(problem_);
-  std::vector<std::string> addresses = addresses_in(said, me_);
+  text_list addresses = addresses_in(said, me_);
   require_all_reached(addresses);
   between_.fill(std::move(addresses));
 }
 
-void opening::require_all_reached(const std::vector<std::string>& addresses) const {
+void opening::require_all_reached(const text_list& addresses) const {
   for (std::size_t r = 0; r < addresses.size(); ++r) {
     // A rank that is reached inside the host needs no other network.
     if (static_cast<int>(r) == me_ || (inner_.fabric != nullptr && ways_[r] == net::way::local))
@@ -200,7 +200,7 @@ opened_networks opening::result() {
   opened_networks out;
   out.has_local = inner_.fabric != nullptr;
   out.ranks_on_machine = static_cast<int>(on_machine(all_, me_).size());
-  for (const introduction& one : all_) out.words.push_back(one.word);
+  out.words = all_.words();
   const one_network& main = outer_.fabric != nullptr ? outer_ : inner_;
   out.backend = main.provider->backend;
   out.names = main.fabric->names();
@@ -233,10 +233,7 @@ void open_all(opening& steps, boot::bootstrap& boot) {
     boot.put(key, *mine);
     boot.fence();
     // Read now: at first contact any thread may ask, and the bootstrap serves one thread only.
-    std::vector<std::string> said;
-    said.reserve(static_cast<std::size_t>(boot.size()));
-    for (int r = 0; r < boot.size(); ++r) said.push_back(boot.get(r, key));
-    mine = steps.heard(said);
+    mine = steps.heard([&](const auto& visit) { boot.get_all(key, visit); });
   }
 }
 

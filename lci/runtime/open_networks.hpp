@@ -17,6 +17,7 @@
 #include "lci/net/provider.hpp"
 #include "lci/net/route.hpp"
 #include "lci/runtime/introduction.hpp"
+#include "lci/runtime/text_list.hpp"
 
 namespace lci::runtime {
 
@@ -30,12 +31,12 @@ class directory final : public net::address_book {
   int size() const noexcept override { return size_; }
   // A network calls it when it meets a peer.
   std::string lookup(int peer) override;
-  void fill(std::vector<std::string> addresses) { addresses_ = std::move(addresses); }
+  void fill(text_list addresses) { addresses_ = std::move(addresses); }
 
  private:
   const int rank_, size_;
   const std::function<void()> on_contact_;
-  std::vector<std::string> addresses_;  // by rank
+  text_list addresses_;  // by rank
 };
 
 // What is requested, and the parts of the process that a network uses.
@@ -71,9 +72,9 @@ class opening {
   const std::string& key() const noexcept { return order_.key; }
   // What this rank says in the first round.
   std::string begin();
-  // What all ranks have said in this round, by rank. Answers what this one says in the next round;
-  // nothing: there is none.
-  std::optional<std::string> heard(const std::vector<std::string>& said);
+  // What all ranks have said in this round. Answers what this one says in the next round; nothing:
+  // there is none.
+  std::optional<std::string> heard(const told_by& said);
   // Once after the last round.
   opened_networks result();
 
@@ -84,14 +85,14 @@ class opening {
     std::unique_ptr<net::fabric> fabric;
   };
   void open_inner();
-  void read_introductions(const std::vector<std::string>& said);
+  void read_introductions(const told_by& said);
   bool needs_outer() const;
   void require_all_inside() const;
   std::string why_not(const net::provider& p) const;
   const net::provider& choose_outer();
   std::string open_outer();
-  void connect_outer(const std::vector<std::string>& said);
-  void require_all_reached(const std::vector<std::string>& addresses) const;
+  void connect_outer(const told_by& said);
+  void require_all_reached(const text_list& addresses) const;
   bool is_allowed(const net::provider& p) const noexcept;
   bool is_inner_wanted() const noexcept { return wanted_ != attr_backend_t::none && wants(inner_); }
   bool wants(const one_network& it) const noexcept {
@@ -106,7 +107,7 @@ class opening {
   one_network inner_, outer_;
   std::string why_no_inner_;
   std::string passed_over_;  // each with its reason
-  std::vector<introduction> all_;
+  introductions all_;
   std::vector<net::way> ways_;
   bool has_opened_outer_ = false;
   std::exception_ptr problem_;  // of this rank, which the others are told before it is thrown

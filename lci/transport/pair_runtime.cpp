@@ -104,10 +104,9 @@ pair_runtime::~pair_runtime() {
 std::string pair_runtime::begin() { return said_ = opening_->opening().begin(); }
 
 std::optional<std::string> pair_runtime::heard(const std::string& theirs) {
-  std::vector<std::string> both(2);
-  both[static_cast<std::size_t>(me_)] = said_;
-  both[static_cast<std::size_t>(1 - me_)] = theirs;
-  std::optional<std::string> next = opening_->opening().heard(both);
+  std::optional<std::string> next = opening_->opening().heard([&](const auto& visit) {
+    for (int rank = 0; rank < 2; ++rank) visit(rank, rank == me_ ? said_ : theirs);
+  });
   if (next)
     said_ = *next;
   else

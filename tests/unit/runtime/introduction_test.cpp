@@ -26,9 +26,26 @@ std::string refusal(Call&& call) {
   return "accepted";
 }
 
-std::vector<introduction> at_places(const std::vector<std::string>& places) {
-  std::vector<introduction> out;
-  for (const std::string& place : places) out.push_back({"any", place, ""});
+introductions all_of(const std::vector<introduction>& ranks) {
+  introductions out;
+  for (const introduction& one : ranks) out.add(one);
+  return out;
+}
+
+introductions at_places(const std::vector<std::string>& places) {
+  introductions out;
+  for (const std::string& place : places) out.add({"any", place, ""});
+  return out;
+}
+
+std::vector<std::string> addresses_of(const std::vector<std::string>& said, int me) {
+  const text_list found = addresses_in(
+      [&](const auto& visit) {
+        for (std::size_t r = 0; r < said.size(); ++r) visit(static_cast<int>(r), said[r]);
+      },
+      me);
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < found.size(); ++i) out.emplace_back(found[i]);
   return out;
 }
 
@@ -55,16 +72,34 @@ TEST(introduction, other_version_and_nonsense__are_refused_with_the_rank) {
 }
 
 TEST(introduction, other_wishes__are_named_with_their_ranks) {
-  std::vector<introduction> all(5);
-  EXPECT_NO_THROW(check_settings(all, 2));
-  all[1].wanted = all[4].wanted = "ibv";
-  all[3].wanted = "shm";
+  std::vector<introduction> said(5);
+  EXPECT_NO_THROW(check_settings(all_of(said), 2));
+  said[1].wanted = said[4].wanted = "ibv";
+  said[3].wanted = "shm";
+  const introductions all = all_of(said);
   EXPECT_THAT(
       refusal([&] { check_settings(all, 0); }),
       AllOf(HasSubstr("ranks 1, 4 want network \"ibv\""), HasSubstr("rank 3 wants network \"shm\""),
             HasSubstr("this rank wants \"any\"")));
   EXPECT_THAT(refusal([&] { check_settings(all, 3); }),
               HasSubstr("ranks 0, 2 want network \"any\""));
+}
+
+// Places of 100 hosts, in turn and one after the other.
+TEST(introduction, many_ranks__each_has_its_own_words) {
+  introductions all;
+  for (int r = 0; r < 1000; ++r)
+    all.add({r == 7 ? "ibv" : "any", "host" + std::to_string(r < 500 ? r % 50 : r / 10), "",
+             static_cast<std::uint64_t>(r) << 40});
+  ASSERT_EQ(all.size(), 1000u);
+  const introductions kept = std::move(all);
+  for (int r = 0; r < 1000; ++r) {
+    EXPECT_EQ(kept.wanted(r), r == 7 ? "ibv" : "any");
+    EXPECT_EQ(kept.place(r), "host" + std::to_string(r < 500 ? r % 50 : r / 10));
+    EXPECT_EQ(kept.words()[static_cast<std::size_t>(r)], static_cast<std::uint64_t>(r) << 40);
+  }
+  EXPECT_TRUE(kept.are_together(3, 53));
+  EXPECT_FALSE(kept.are_together(3, 54));
 }
 
 TEST(introduction, ways__lead_inside_of_a_place_and_between_places) {
@@ -95,16 +130,16 @@ TEST(introduction, whether_a_network_is_needed__is_the_same_everywhere) {
 }
 
 TEST(introduction, network__all_have_the_same) {
-  EXPECT_THAT(addresses_in({tell_network("ibv", "x y"), tell_network("ibv", "")}, 1),
+  EXPECT_THAT(addresses_of({tell_network("ibv", "x y"), tell_network("ibv", "")}, 1),
               ElementsAre("x y", ""));
   const std::vector<std::string> said{tell_network("ibv", "x"), tell_network("ofi", "y"),
                                       tell_network("ibv", "z"), tell_failure("no card"),
                                       tell_failure("no card")};
-  EXPECT_THAT(refusal([&] { addresses_in(said, 2); }),
+  EXPECT_THAT(refusal([&] { addresses_of(said, 2); }),
               AllOf(HasSubstr("rank 1 opened \"ofi\""), HasSubstr("this rank opened \"ibv\""),
                     HasSubstr("ranks 3, 4 could open no network between hosts: no card")));
   // Also where nobody has any.
-  EXPECT_THAT(refusal([&] { addresses_in({said[3], said[4]}, 0); }), HasSubstr("ranks 0, 1"));
+  EXPECT_THAT(refusal([&] { addresses_of({said[3], said[4]}, 0); }), HasSubstr("ranks 0, 1"));
 }
 
 TEST(introduction, reason__stays_short_enough_for_every_bootstrap) {
