@@ -18,7 +18,8 @@ namespace {
 
 // The kernel delivers one file at most, with the last of the bytes, which are those that it was
 // sent with.
-ssize_t receive_with_file(int from, char* bytes, std::size_t size, unique_fd& file) noexcept {
+ssize_t receive_with_file(int from, char* bytes, std::size_t size, unique_fd& file,
+                          bool& is_lost) noexcept {
   iovec what{bytes, size};
   int number = -1;
   alignas(cmsghdr) char space[CMSG_SPACE(sizeof number)];
@@ -26,8 +27,9 @@ ssize_t receive_with_file(int from, char* bytes, std::size_t size, unique_fd& fi
   message.msg_iov = &what;
   message.msg_iovlen = 1;
   message.msg_control = space;
-  message.msg_controllen = sizeof space;
+  message.msg_controllen = CMSG_LEN(sizeof number);  // one, where there is room for two
   const ssize_t n = ::recvmsg(from, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  is_lost = n > 0 && (message.msg_flags & MSG_CTRUNC) != 0;
   const cmsghdr* const head = n > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
   if (head != nullptr && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
       head->cmsg_len == CMSG_LEN(sizeof number)) {
@@ -131,7 +133,9 @@ bool client::receive_some(const deadline& until, const std::string& what) {
   if (seal_) plain.reserve(seal_->make_room(sizeof bytes));
   member_.make_room(seal_ ? plain.capacity() : sizeof bytes);
   unique_fd file;
-  const ssize_t n = receive_with_file(fd_.get(), bytes, sizeof bytes, file);
+  bool is_lost = false;
+  const ssize_t n = receive_with_file(fd_.get(), bytes, sizeof bytes, file, is_lost);
+  if (is_lost) member_.fail("no descriptor is left for the launcher's file of set-up data");
   if (n > 0) {
     const std::string_view all(bytes, static_cast<std::size_t>(n));
     if (seal_ && !seal_->open(all, plain)) {

@@ -113,7 +113,8 @@ void member::handle(const frame& f) {
 void member::handle_value(const frame& f, bool is_shared) {
   const auto body = decode_value(f.body);
   if (!body || body->rank >= size_) fail_for(f);
-  if (is_shared)
+  // What is put again and again is copied, or every round would leave its file behind.
+  if (is_shared && !store_.find(body->rank, body->key))
     store_.refer(body->rank, body->key, body->value);
   else
     store_.set(body->rank, body->key, body->value);
@@ -128,6 +129,7 @@ void member::handle_shared(std::uint64_t size) {
   }
   std::string_view rest = files_.back().view();
   bool is_broken = false;
+  const std::size_t referred = store_.referred();
   while (const auto f = take_frame(rest, is_broken)) {
     if (f->type == frame_type::shared) fail_for(*f);
     if (f->type == frame_type::value)
@@ -136,6 +138,7 @@ void member::handle_shared(std::uint64_t size) {
       handle(*f);
   }
   if (is_broken || !rest.empty()) fail("the server's file is not of this protocol");
+  if (store_.referred() == referred) files_.pop_back();
   file_.reset();
 }
 

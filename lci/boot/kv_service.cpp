@@ -196,7 +196,7 @@ void service::take_in(link& l, std::string_view bytes) {
   const bool was_greeted = l.seal->is_greeted();
   const bool right = l.seal->open(bytes, plain);
   if (!was_greeted && l.seal->is_greeted())
-    l.queue.push_back({std::make_shared<const std::string>(l.seal->greeting()), nullptr});
+    l.queue.push_back({std::make_shared<const std::string>(l.seal->greeting()), nullptr, nullptr});
   if (!plain.empty()) server_.received(fd, plain);
   if (!right)
     server_.refuse(
@@ -212,19 +212,19 @@ void service::enqueue(link& l, std::shared_ptr<const std::string> bytes) {
   if (auto shared = is_shared ? in_a_file(bytes) : std::nullopt)
     l.queue.push_back(std::move(*shared));
   else
-    l.queue.push_back({std::move(bytes), nullptr});
+    l.queue.push_back({std::move(bytes), nullptr, nullptr});
 }
 
 // All members get the same bytes in turn, so the last file is kept.
 std::optional<service::piece> service::in_a_file(const std::shared_ptr<const std::string>& bytes) {
   if (shared_.lock() != bytes) {
     auto file = std::make_shared<unique_fd>(share(*bytes));
-    if (!*file) return std::nullopt;
     std::string frame;
     encode_shared(frame, bytes->size());
+    in_a_file_ = {std::make_shared<const std::string>(std::move(frame)), std::move(file), bytes};
     shared_ = bytes;
-    in_a_file_ = {std::make_shared<const std::string>(std::move(frame)), std::move(file)};
   }
+  if (!*in_a_file_.file) return std::nullopt;
   return in_a_file_;
 }
 
@@ -252,13 +252,19 @@ void service::progress() {
 
 bool service::flush(link& l) noexcept {
   while (!l.queue.empty()) {
-    const piece& next = l.queue.front();
+    piece& next = l.queue.front();
     const std::string& bytes = *next.bytes;
     const std::string_view left = std::string_view(bytes).substr(l.sent);
     const ssize_t n = next.file && l.sent == 0 ? send_with_file(l.fd.get(), left, next.file->get())
                                                : ::send(l.fd.get(), left.data(), left.size(),
                                                         MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && next.file && l.sent == 0 && errno != EAGAIN && errno != EPIPE &&
+        errno != ECONNRESET) {
+      // Too many descriptors of this user are on their way (ETOOMANYREFS), say: that ends no rank.
+      next = {std::move(next.without), nullptr, nullptr};
+      continue;
+    }
     if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
     l.sent += static_cast<std::size_t>(n);
     if (l.sent < bytes.size()) continue;
@@ -272,7 +278,7 @@ bool service::flush(link& l) noexcept {
 void service::lose(int fd) {
   const auto found = links_.find(fd);
   if (found == links_.end()) return;
-  if (!found->second.closing) read_from(fd, true);
+  if (!found->second.closing) read_from(fd, false);
   close(fd);
 }
 

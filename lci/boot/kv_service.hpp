@@ -74,7 +74,8 @@ class service {
 
   struct piece {
     std::shared_ptr<const std::string> bytes;
-    std::shared_ptr<const unique_fd> file;  // travels with the first of them, if there is one
+    std::shared_ptr<const unique_fd> file;       // travels with the first of them, if there is one
+    std::shared_ptr<const std::string> without;  // what stands for both where no file can be sent
   };
   struct link {
     unique_fd fd;
@@ -116,7 +117,7 @@ class service {
   std::uint64_t next_age_ = 0;
   std::size_t refused_ = 0;
   std::weak_ptr<const std::string> shared_;  // what in_a_file_ stands for
-  piece in_a_file_;
+  piece in_a_file_;                          // without a file: there is none
   member* local_ = nullptr;
   std::string local_in_;  // bytes for the attached member
 };

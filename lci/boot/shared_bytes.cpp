@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -18,6 +19,9 @@ constexpr int FIXED = F_SEAL_WRITE | F_SEAL_SHRINK;
 }  // namespace
 
 unique_fd share(std::string_view bytes) noexcept {
+  // Beyond it, write() does not fail but ends the process.
+  rlimit most{};
+  if (::getrlimit(RLIMIT_FSIZE, &most) != 0 || bytes.size() > most.rlim_cur) return {};
   unique_fd file(::memfd_create("lci-set-up", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   while (file && !bytes.empty()) {
     const ssize_t n = ::write(file.get(), bytes.data(), bytes.size());

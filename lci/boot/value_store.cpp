@@ -26,6 +26,7 @@ void value_store::refer(int rank, std::string_view key, std::string_view value) 
   const std::uint32_t name = number_of(key);
   keep(rank, find_entry(rank, name),
        {value.data(), static_cast<std::uint32_t>(value.size()), 0, name, NONE});
+  ++referred_;
 }
 
 void value_store::keep(int rank, std::uint32_t old, const entry& one) {

@@ -24,6 +24,8 @@ class value_store {
   void set(int rank, std::string_view key, std::string_view value);
   // The same for a value whose bytes stay where they are.
   void refer(int rank, std::string_view key, std::string_view value);
+  // How many refer() has been called for.
+  std::size_t referred() const noexcept { return referred_; }
   // Valid until the next set() or refer().
   std::optional<std::string_view> find(int rank, std::string_view key) const noexcept;
 
@@ -46,6 +48,7 @@ class value_store {
 
   std::vector<std::uint32_t> newest_;  // by rank: its first entry
   std::vector<entry> entries_;
+  std::size_t referred_ = 0;
   std::map<std::string, std::uint32_t, std::less<>> keys_;
   std::vector<std::unique_ptr<char[]>> chunks_;
   char* free_ = nullptr;  // of the last chunk
