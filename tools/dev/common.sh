@@ -220,16 +220,19 @@ configure_with=()
 # were installed or removed since, by whatever means: what was missing then may be there now. The build itself notices
 # everything else. Sanitizers are clang's, if there is one: it compiles them in half the time, and reports more.
 configure() {
-  local preset=$1 folder=build/$1 done=build/$1/.configured generator=() with=("${configure_with[@]}")
+  local preset=$1 folder=build/$1 done=build/$1/.configured generator=() with=("${configure_with[@]}") wanted='' cached
   need_compiler
   case $preset in
-    asan | tsan) ! command -v clang++ >/dev/null || with+=(-DCMAKE_CXX_COMPILER=clang++) ;;
+    asan | tsan) wanted=$(command -v clang++ || true) ;;
   esac
+  [ -z "$wanted" ] || with+=(-DCMAKE_CXX_COMPILER=clang++)
   [ -f "$folder/CMakeCache.txt" ] && [ "$done" -nt CMakePresets.json ] && [ "$(<"$done")" = "${with[*]}" ] &&
     ! [ "${DPKG_ADMINDIR:-/var/lib/dpkg}/status" -nt "$done" ] && return 0
-  # CMake loses what it was told when the compiler changes.
-  if [[ "${with[*]}" == *clang++ ]] && ! grep -qs '^CMAKE_CXX_COMPILER:.*clang++' "$folder/CMakeCache.txt"; then
-    rm -rf "$folder/CMakeCache.txt" "$folder/CMakeFiles"
+  # CMake forgets all options, a preset's too, when the compiler changes, and goes on without one that is gone.
+  cached=$(sed -n 's/^CMAKE_CXX_COMPILER:[^=]*=//p' "$folder/CMakeCache.txt" 2>/dev/null || true)
+  if [ -n "$cached" ]; then
+    cached=$(command -v "$cached" || true)
+    [ -n "$cached" ] && [ "$cached" = "${wanted:-$cached}" ] || rm -rf "$folder/CMakeCache.txt" "$folder/CMakeFiles"
   fi
   # A folder that was configured by hand keeps its generator.
   if [ ! -f "$folder/CMakeCache.txt" ] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
