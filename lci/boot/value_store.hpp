@@ -26,7 +26,8 @@ class value_store {
   void refer(int rank, std::string_view key, std::string_view value);
   // How many refer() has been called for.
   std::size_t referred() const noexcept { return referred_; }
-  // Valid until the next set() or refer().
+  // Valid until the next set() or refer(). A step for each key that the rank has, the last one
+  // first.
   std::optional<std::string_view> find(int rank, std::string_view key) const noexcept;
 
  private:
