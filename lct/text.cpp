@@ -11,6 +11,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "lci/base/env.hpp"
 #include "lci/errors.hpp"

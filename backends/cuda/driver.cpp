@@ -6,6 +6,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <new>
+#include <utility>
 
 #include "backends/cuda/errors.hpp"
 #include "lci/base/env.hpp"

@@ -1,6 +1,7 @@
 #include "backends/cuda/gpu.hpp"
 
 #include <array>
+#include <utility>
 
 #include "backends/cuda/errors.hpp"
 #include "lci/errors.hpp"

@@ -3,6 +3,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "backends/cuda/queue_memory.hpp"
 #include "backends/cuda/wqe_launch.hpp"

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "backends/ibv/handles.hpp"
 #include "lci/base/env.hpp"

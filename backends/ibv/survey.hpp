@@ -3,6 +3,7 @@
 // device is told of, those that cannot be used with the reason; no context stays open.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstring>
 #include <memory>
+#include <system_error>
 
 #include "lci/base/descriptor.hpp"
 

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <fstream>
 #include <string_view>
+#include <system_error>
 
 #include "lci/base/env.hpp"
 #include "lci/errors.hpp"

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
 #include "backends/shm/bulk_stream.hpp"
 #include "backends/shm/connections.hpp"

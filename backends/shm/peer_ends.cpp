@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <new>
 
 #include "backends/shm/connections.hpp"
 #include "lci/base/log.hpp"

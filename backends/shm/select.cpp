@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <exception>
 
 #include "backends/shm/connect.hpp"
 #include "backends/shm/fabric.hpp"

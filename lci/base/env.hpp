@@ -5,6 +5,7 @@
 // variable that is unset or empty leaves the default alone.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>

@@ -6,6 +6,8 @@
 #include <sodium.h>
 
 #include <algorithm>
+#include <initializer_list>
+#include <utility>
 #endif
 
 namespace lci::boot {

@@ -1,6 +1,7 @@
 #include "lci/boot/mpi.hpp"
 
 #include <limits>
+#include <utility>
 
 #include "lci/boot/mpi_library.hpp"
 

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <system_error>
 
 #include "lci/base/env.hpp"
 #include "lci/boot/bootstrap.hpp"

@@ -6,6 +6,7 @@
 #include <sodium.h>
 
 #include <algorithm>
+#include <cstddef>
 #endif
 
 namespace lci::boot {

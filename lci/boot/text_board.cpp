@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <system_error>
+#include <utility>
 
 namespace lci::boot {
 

@@ -2,6 +2,7 @@
 // emptying.
 #include <algorithm>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "lci/match/map_engine.hpp"

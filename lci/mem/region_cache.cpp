@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <iterator>
 #include <new>
+#include <utility>
 
 #include "lci/base/env.hpp"
 #include "lci/base/log.hpp"

@@ -1,6 +1,7 @@
 #include "lci/net/locality.hpp"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace lci::net {
 namespace {

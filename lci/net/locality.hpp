@@ -4,6 +4,7 @@
 // stays on one network, whatever is near to it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>

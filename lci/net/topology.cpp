@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <utility>
 
 #if LCI_HAVE_HWLOC

@@ -1,5 +1,6 @@
 // The public classes of memory for transports.
 #include <charconv>
+#include <system_error>
 
 #include "lci/errors.hpp"
 #include "lci/transport/core.hpp"

@@ -1,6 +1,7 @@
 #include "lci/transport/remote_keys.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "lci/errors.hpp"
 #include "lci/transport/memory_key.hpp"

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <map>
+#include <system_error>
 
 #include "lci/errors.hpp"
 

@@ -9,6 +9,7 @@
 // refused with a sentence that does not repeat the secret.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -32,7 +32,8 @@ def check(root, build):
     public = [path.relative_to(root / "include").as_posix() for path in files(root, ("include",), (".hpp", ".h"))]
     jobs = [(public, c, s, ["include"]) for c, s in TOGETHER if c in compilers and public]
     jobs += [([header], compilers[0], PUBLIC_ALONE, ["include"]) for header in public]
-    # The first include of x.cpp is x.hpp, which every build thus compiles alone.
+    # The first include of x.cpp is x.hpp, which a build that compiles sources one by one (LCI_UNITY=OFF) thus compiles alone;
+    # what such a header lacks of the standard library, the check `includes` finds.
     proven = set()
     for path in files(root, ("lci", "backends", *EXPERIMENTAL, "lct"), (".cpp",)):
         first = FIRST_INCLUDE.search(path.read_text())

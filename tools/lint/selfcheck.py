@@ -9,7 +9,7 @@ from common import Result, Skip, run
 
 NAME = "selfcheck"
 CHECKERS = ["floors", "circles", "symbols", "budgets", "words", "names", "atomics", "locks", "mirror", "options",
-            "headers", "format", "tidy", "doxygen"]
+            "includes", "headers", "format", "tidy", "doxygen"]
 IN_ORDER = {
     "include/lci/good.hpp": "/// @file good.hpp\n/// A header in order.\n#ifndef GOOD\n#define GOOD\n#include <cstddef>\n\n"
                             "namespace lci {\n/// Nothing.\n/// @return 0\ninline std::size_t nothing() { return 0; }\n}  // namespace lci\n"

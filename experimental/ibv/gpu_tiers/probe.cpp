@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 
