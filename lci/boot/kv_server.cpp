@@ -247,7 +247,7 @@ void server::tell_departures(session& s) {
     encode_ended(bytes, d.rank, d.why);
     const auto shared = std::make_shared<const std::string>(std::move(bytes));
     for (const participant& m : s.members)
-      if (m.link >= 0 && !m.took_leave) send(m.link, shared);
+      if (m.link >= 0) send(m.link, shared);
   }
 }
 
