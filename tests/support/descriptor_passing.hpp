@@ -12,9 +12,8 @@
 
 namespace lci::test {
 
-// `fd` may be -1. False: the other end is gone, or there was no room for ten seconds: all processes
-// of a user share one limit of descriptors under way, and other tests fill it.
-inline bool send_with_descriptor(int socket, std::span<const std::byte> bytes, int fd) {
+// `fd` may be -1. One sendmsg(): what it answers, with errno.
+inline ssize_t try_with_descriptor(int socket, std::span<const std::byte> bytes, int fd) {
   iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
@@ -29,8 +28,14 @@ inline bool send_with_descriptor(int socket, std::span<const std::byte> bytes, i
     header->cmsg_len = CMSG_LEN(sizeof(int));
     std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
   }
+  return sendmsg(socket, &message, MSG_NOSIGNAL);
+}
+
+// False: the other end is gone, or there was no room for ten seconds: all processes of a user share
+// one limit of descriptors under way, and other tests fill it.
+inline bool send_with_descriptor(int socket, std::span<const std::byte> bytes, int fd) {
   for (int tries = 0; tries < 1000; ++tries) {
-    const ssize_t sent = sendmsg(socket, &message, MSG_NOSIGNAL);
+    const ssize_t sent = try_with_descriptor(socket, bytes, fd);
     if (sent >= 0 || errno != ETOOMANYREFS) return sent == static_cast<ssize_t>(bytes.size());
     usleep(10000);
   }

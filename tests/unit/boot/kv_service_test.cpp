@@ -238,23 +238,9 @@ bool gets_bytes_where_no_file_can_be_sent() {
   encode_put(puts, "k", std::string(service::MIN_SHARED / 2, 'v'));
   encode_arrive(puts, 0);
   for (int rank = 0; rank < three_ranks::RANKS; ++rank) job.say(rank, puts);
-  const std::byte one{1};
+  const std::array<std::byte, 1> one{};
   int sent = 0;
-  iovec part{const_cast<std::byte*>(&one), 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  for (ssize_t n = 1; n == 1; ++sent) {
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    cmsghdr* const head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(head), &pair[0], sizeof(int));
-    n = ::sendmsg(pair[0], &message, MSG_NOSIGNAL);
-  }
+  while (test::try_with_descriptor(pair[0], one, pair[0]) == 1) ++sent;
   EXPECT_EQ(errno, ETOOMANYREFS) << sent;
   splitter told;
   int values = 0, released = 0;
