@@ -171,11 +171,13 @@ errorcode_t connections::make_lane(int rank, outbox& box, std::uint32_t lane,
     }
     auto* slots = new (arena().allocate(LANE_SIZE, LANE_ALIGN)) slot[LANE_SLOTS];
     const std::uint32_t first = first_slot_of(config_.book->rank(), lane);
+    prepare_slots(slots, first);
+    consumed_count& consumed = directory->consumed[lane].value;
+    consumed.store(first_position(first), std::memory_order_relaxed);
     // edge lane.offset: the same for a lane's slots.
     directory->lane[lane].store(arena().offset_of(slots) + first, std::memory_order_release);
     // Relaxed: who writes to it gets it from here, or from the block's pointer.
-    entry->tail.store(first, std::memory_order_relaxed);
-    entry->slots = slots;
+    entry->begin(slots, first_position(first), consumed);
     box.opened_locked(rank, lane);
     out = entry;
     const contact met = who->state.load(std::memory_order_relaxed);

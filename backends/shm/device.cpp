@@ -23,6 +23,7 @@ std::size_t device::poll(net::sink& to, std::size_t max) noexcept {
   if (!queues.polling.look_in(me)) [[unlikely]]
     return poll_elsewhere(to, max);
   base::turn_away::end();
+  ++detail::polls_tls;
   if (!queues.in.begin()) [[unlikely]]
     return poll_closer(to, max, *me);
   return look_at_lanes(to, max, *me);

@@ -12,29 +12,32 @@
 namespace lci::shm {
 namespace {
 
-// The whole of a small post, once the lane is known.
+// The whole of a small post, once there is a lane with a free slot.
 inline errorcode_t write_message(tx_lane& lane, std::uint32_t imm, const void* head,
                                  std::size_t head_size, const void* payload,
                                  std::size_t size) noexcept {
-  // Relaxed: see outbox::close_locked().
-  if (lane.is_closed.load(std::memory_order_relaxed) != 0) [[unlikely]]
-    return errorcode_t::fatal;
-  slot& s = lane.next();
-  if (!s.is_free()) return errorcode_t::retry_nomem;
+  const std::uint32_t position = lane.position();
+  slot& s = lane.at(position);
   if (head_size != 0) [[unlikely]]
     std::memcpy(s.data, head, head_size);
   copy_small(s.data + head_size, payload, size);
-  lane.publish(s, {imm, static_cast<std::uint16_t>(head_size + size), slot_kind::message, 0});
+  lane.publish(position, s,
+               {imm, static_cast<std::uint16_t>(head_size + size), slot_kind::message, 0});
+  lane.prefetch_behind(position);
   return errorcode_t::done;
 }
 
 // The whole of a put that fits a slot, once the lane may take it.
-inline void write_put(tx_lane& lane, slot& s, const put_record& where, const void* data,
-                      std::size_t size, const std::uint32_t* imm) noexcept {
+inline void write_put(tx_lane& lane, const put_record& where, const void* data, std::size_t size,
+                      const std::uint32_t* imm) noexcept {
+  const std::uint32_t position = lane.position();
+  slot& s = lane.at(position);
   std::memcpy(s.data, &where, sizeof(where));
   copy_small(s.data + sizeof(where), data, size);
-  lane.publish(s, {imm != nullptr ? *imm : 0, static_cast<std::uint16_t>(sizeof(where) + size),
-                   slot_kind::put, imm != nullptr ? HAS_IMM : std::uint8_t{0}});
+  lane.publish(position, s,
+               {imm != nullptr ? *imm : 0, static_cast<std::uint16_t>(sizeof(where) + size),
+                slot_kind::put, imm != nullptr ? HAS_IMM : std::uint8_t{0}});
+  lane.prefetch_behind(position);
 }
 
 // Larger ones are measured. Where many puts with an immediate or gets of up to 8 KiB are under way,
@@ -93,9 +96,10 @@ endpoint::endpoint(connections& peers, device_queues& queues) noexcept
 errorcode_t endpoint::send_inline(int rank, std::uint32_t imm, const void* head,
                                   std::size_t head_size, const void* payload,
                                   std::size_t size) noexcept {
-  tx_lane* lane = out_.own(rank);
+  tx_lane* lane = out_.own_or_unmade(rank);
   // What needs no call needs no place for registers either.
-  if (lane == nullptr || head_size != 0 || size > base::COPIED_WITHOUT_CALL) [[unlikely]]
+  if (lane == nullptr || head_size != 0 || size > base::COPIED_WITHOUT_CALL ||
+      lane->seems_closed() || lane->seems_full()) [[unlikely]]
     return send_inline_otherwise(rank, imm, head, head_size, payload, size);
   return write_message(*lane, imm, nullptr, 0, payload, size);
 }
@@ -107,8 +111,11 @@ std::uint64_t endpoint::unconsumed(int rank) noexcept { return out_.unconsumed(r
                                                               std::size_t head_size,
                                                               const void* payload,
                                                               std::size_t size) noexcept {
-  if (tx_lane* const own = out_.own(rank); own != nullptr) [[likely]]
-    return write_message(*own, imm, head, head_size, payload, size);
+  if (tx_lane* const own = out_.own(rank); own != nullptr) [[likely]] {
+    if (own->seems_closed()) return errorcode_t::fatal;
+    return own->is_full() ? errorcode_t::retry_nomem
+                          : write_message(*own, imm, head, head_size, payload, size);
+  }
   outbox::hold lane;
   if (const errorcode_t rc = out_.acquire(rank, lane); rc != errorcode_t::done) return rc;
   return write_message(*lane, imm, head, head_size, payload, size);
@@ -122,7 +129,7 @@ errorcode_t endpoint::send(const net::net_op& op) noexcept {
     return rc;
   }
   if (tx_lane* mine = out_.own(op.rank); mine != nullptr) [[likely]] {
-    if (mine->is_closed.load(std::memory_order_relaxed) != 0) return errorcode_t::fatal;
+    if (mine->seems_closed()) return errorcode_t::fatal;
     return mine->is_full() ? errorcode_t::retry_nomem : send_packet(op, *mine);
   }
   outbox::hold lane;
@@ -174,11 +181,9 @@ errorcode_t endpoint::put_inline(const net::small_put& what) noexcept {
                                         what.offset, what.size)) [[unlikely]]
     return errorcode_t::retry;
   if (who->memory.is_own()) return put_inline_to_self(what);
-  slot& s = lane->next();
-  if (lane->is_closed.load(std::memory_order_relaxed) != 0 || !s.is_free() ||
-      !out_.begin_put(what.rank, *lane)) [[unlikely]]
+  if (lane->seems_closed() || lane->is_full() || !out_.begin_put(what.rank, *lane)) [[unlikely]]
     return errorcode_t::retry;
-  write_put(*lane, s, {what.remote.slot, what.remote.generation, what.offset}, what.data, what.size,
+  write_put(*lane, {what.remote.slot, what.remote.generation, what.offset}, what.data, what.size,
             what.has_imm ? &what.imm : nullptr);
   return errorcode_t::done;
 }
@@ -308,8 +313,8 @@ errorcode_t endpoint::put_in_slot(bulk_stream::kind what, const net::net_op& op)
   // A second lane is being opened: next time this goes another way.
   if (!out_.begin_put(op.rank, *lane)) [[unlikely]]
     return errorcode_t::retry_lock;
-  write_put(*lane, lane->next(), {op.remote.slot, op.remote.generation, op.remote_offset},
-            op.buffer, op.size, what == bulk_stream::kind::put_imm ? &op.imm : nullptr);
+  write_put(*lane, {op.remote.slot, op.remote.generation, op.remote_offset}, op.buffer, op.size,
+            what == bulk_stream::kind::put_imm ? &op.imm : nullptr);
   return errorcode_t::done;
 }
 

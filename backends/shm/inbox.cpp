@@ -20,6 +20,7 @@
 namespace lci::shm {
 
 constinit const slot detail::never_filled{};
+constinit thread_local std::uint32_t detail::polls_tls = 0;
 
 namespace {
 
@@ -92,8 +93,12 @@ inbox::outcome inbox::take(rx_lane& lane, const slot& s, slot_header header,
     }
     case slot_kind::read_request:
       return take_read(lane, s, header);
+    case slot_kind::none:
+      // A sender that takes us for dead has given the lane's memory back, and zeros are messages in
+      // every second lap. Whether this is its end is not for the lane to say.
+      if (header.pack() == 0) return outcome::later;
+      break;
     case slot_kind::message:
-    case slot_kind::free:
       break;
   }
   return outcome::garbage;
@@ -224,7 +229,7 @@ void inbox::find_silent() noexcept {
     lane->silent_looks = is_quiet ? static_cast<std::uint8_t>(lane->silent_looks + 1) : 0;
     if (lane->silent_looks < SILENT_AFTER) return false;
     lane->silent_looks = 0;
-    silent_.push_back(lane);
+    silent_.add(*lane);
     return true;
   });
   if (silent_.size() != before) lists_changed();
@@ -233,36 +238,12 @@ void inbox::find_silent() noexcept {
 // Lanes have been added to a list or removed. The room is there, see discover().
 void inbox::lists_changed() noexcept {
   only_ = active_.size() == 1 && !is_shared_ ? active_[0] : nullptr;
-  static constexpr std::atomic<std::uint64_t> NOTHING{0};
-  heads_.clear();
-  for (const rx_lane* lane : silent_) heads_.push_back(&lane->next->header);
-  while (heads_.size() % AT_ONCE != 0) heads_.push_back(&NOTHING);
-  state_ = heads_.empty() ? state_ & ~SILENT : state_ | SILENT;
-}
-
-// Loads that do not depend on each other and one branch for all of them: about a nanosecond for
-// three lanes while their lines are in the first-level cache, so they are spread over its sets
-// (first_slot_of). What is found is presented by this very poll. Answers the first group that has
-// something, or as many as there are heads.
-inline std::size_t inbox::find_head() const noexcept {
-  const std::size_t count = heads_.size();
-  const std::atomic<std::uint64_t>* const* const all = heads_.data();
-  for (std::size_t i = 0; i < count; i += AT_ONCE) {
-    // Relaxed: who goes on reads it again, see rx_lane::look().
-    const auto head = [at = all + i](std::size_t k) {
-      return at[k]->load(std::memory_order_relaxed);
-    };
-    static_assert(AT_ONCE == 8);
-    const std::uint64_t any =
-        head(0) | head(1) | head(2) | head(3) | head(4) | head(5) | head(6) | head(7);
-    if (any != 0) [[unlikely]]
-      return i;
-  }
-  return count;
+  silent_.list();
+  state_ = silent_.is_empty() ? state_ & ~SILENT : state_ | SILENT;
 }
 
 bool inbox::is_more_due() noexcept {
-  if ((state_ & DUE) == 0 && find_head() == heads_.size()) return false;
+  if ((state_ & DUE) == 0 && silent_.find() == silent_.end()) return false;
   state_ |= DUE;
   return true;
 }
@@ -275,7 +256,8 @@ LCI_COLD void inbox::prepare() noexcept {
   const std::uint32_t count = announce_.load(std::memory_order_acquire);
   if (count != seen_) take_news(count);
   if (presenting_ != nullptr) std::exchange(presenting_, nullptr)->hand_back_last();
-  if (const std::size_t first = find_head(); first != heads_.size()) wake(first);
+  // What is found is presented by this very poll.
+  if (const std::size_t group = silent_.find(); group != silent_.end()) wake(group);
 }
 
 // More lanes than one, or none. The lane that uses up the budget is the last of the next poll.
@@ -300,15 +282,8 @@ void inbox::settle() noexcept {
   for (rx_lane* const lane : active_) lane->settle();
 }
 
-LCI_COLD void inbox::wake(std::size_t first) noexcept {
-  const auto begin = silent_.begin() + static_cast<std::ptrdiff_t>(first);
-  silent_.erase(std::remove_if(begin, silent_.end(),
-                               [this](rx_lane* lane) {
-                                 if (lane->is_empty()) return false;
-                                 active_.push_back(lane);
-                                 return true;
-                               }),
-                silent_.end());
+LCI_COLD void inbox::wake(std::size_t group) noexcept {
+  silent_.wake(group, [this](rx_lane& lane) { active_.push_back(&lane); });
   lists_changed();
 }
 
@@ -359,9 +334,8 @@ void inbox::discover(known& k) {
     base::make_room(lanes_);
     active_.reserve(lanes_.capacity());
     silent_.reserve(lanes_.capacity());
-    heads_.reserve(lanes_.capacity() + AT_ONCE);
     rx_lane& lane = *lanes_.emplace_back(std::make_unique<rx_lane>());
-    lane.begin(reinterpret_cast<slot*>(slots), first);
+    lane.begin(reinterpret_cast<slot*>(slots), first_position(first), directory->consumed[i].value);
     lane.rank = k.who->rank;
     lane.from = k.who;
     lane.number = i;
@@ -384,7 +358,7 @@ LCI_COLD std::size_t inbox::close_lanes(net::sink& to) noexcept {
     }
     closing_.erase(closing_.begin() + static_cast<std::ptrdiff_t>(i));
     std::erase_if(active_, [who](const rx_lane* lane) { return lane->from == who; });
-    std::erase_if(silent_, [who](const rx_lane* lane) { return lane->from == who; });
+    silent_.remove_if([who](const rx_lane* lane) { return lane->from == who; });
     lists_changed();
     std::erase_if(lanes_, [who](const auto& lane) { return lane->from == who; });
     // edge peer.end: partner of the release store in end_locked(), after the reason.

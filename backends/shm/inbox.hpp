@@ -17,6 +17,7 @@
 #include "backends/shm/lane.hpp"
 #include "backends/shm/layout.hpp"
 #include "backends/shm/peer.hpp"
+#include "backends/shm/silent_lanes.hpp"
 #include "lci/net/backend.hpp"
 
 namespace lci::shm {
@@ -48,8 +49,6 @@ class inbox {
   static constexpr std::uint32_t MOST_POLLS_TO_LOOK = 64;
   // Looks that find a lane empty until it is a silent one.
   static constexpr std::uint8_t SILENT_AFTER = 64;
-  // Silent lanes that a poll asks at once.
-  static constexpr std::size_t AT_ONCE = 8;
 
  private:
   enum class outcome : std::uint8_t {
@@ -79,8 +78,7 @@ class inbox {
   void* target(const put_record& where, std::size_t size) const noexcept;
   void look_around() noexcept;
   void find_silent() noexcept;
-  std::size_t find_head() const noexcept;
-  void wake(std::size_t first) noexcept;
+  void wake(std::size_t group) noexcept;
   void lists_changed() noexcept;
   LCI_COLD void share(std::uint64_t now) noexcept;
   void take_news(std::uint32_t count) noexcept;
@@ -110,11 +108,9 @@ class inbox {
   static constexpr std::uint32_t OWES = 4;    // some lane owes slots, perhaps
   std::uint32_t state_ = 0;
   // Each lane is in one of the two, or lent (side_inboxes); both have room for all.
-  std::vector<rx_lane*> active_, silent_;
+  std::vector<rx_lane*> active_;
+  silent_lanes silent_;
   rx_lane* only_ = nullptr;  // of active_, unless there are more or is_shared_
-  // Where the next header of each silent lane is; whole groups of AT_ONCE, the rest is a word that
-  // stays 0.
-  std::vector<const std::atomic<std::uint64_t>*> heads_;
   std::vector<std::unique_ptr<rx_lane>> lanes_;
   std::vector<known> known_;
   std::size_t ended_seen_ = 0;
@@ -171,22 +167,21 @@ inline bool inbox::present(rx_lane& lane, const slot& s, std::uint64_t word,
 
 // Presents what is in a lane: one message, and more up to `most`; answers how many.
 inline std::size_t inbox::drain(rx_lane& lane, net::sink& to, std::size_t most) noexcept {
-  std::uint64_t word = lane.look();
-  if (word == 0) {
-    if (lane.owed != 0) lane.settle();
+  if (lane.is_empty()) {
+    lane.settle();
     return 0;
   }
   std::size_t n = 0;
-  for (;;) {
+  do {
     const slot& s = *lane.next;
+    // Relaxed: is_empty() and goes_on() have loaded it with acquire.
+    const std::uint64_t word = s.header.load(std::memory_order_relaxed);
     lane.move_to(lane.cursor + 1);
     presenting_ = &lane;
     if (!present(lane, s, word, to)) [[unlikely]]
       return n;
-    if (++n >= most) return n;
-    word = lane.look();
-    if (word == 0) return n;
-  }
+  } while (++n < most && lane.goes_on(n));
+  return n;
 }
 
 inline std::size_t inbox::poll(net::sink& to, std::size_t max) noexcept {

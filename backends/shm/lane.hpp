@@ -1,12 +1,14 @@
 // A lane: a ring of slots with one producer and one consumer, in the producer's arena. This file
 // holds the two private ends.
 //
-// The producer looks only at the slot that it is about to use: a header of 0 means that the
-// consumer has handed it back, anything else that the lane is full. There is no head or tail in
-// shared memory. Slots are not prefetched, see docs/decisions/0005-prefetch-for-write.md.
+// A slot is written by the producer alone, and read by the consumer alone: a bit of its header says
+// in which lap it was written. What the consumer is done with it counts in a line of its own, which
+// the producer reads when the lane seems full, once a lap in a stream. So a message moves the line
+// of its slot to the consumer, and the next lap moves it back; nothing else moves
+// (docs/decisions/0058-a-slot-is-written-by-one-side.md).
 //
-// Callers: endpoint and stream (tx), inbox and side_inbox (rx). Threads: each end is single; which
-// thread that is, outbox, device_queues and side_inboxes say.
+// Callers: endpoint and bulk_stream (tx), inbox and side_inbox (rx). Threads: each end is single;
+// which thread that is, outbox, device_queues and side_inboxes say.
 #pragma once
 
 #include <atomic>
@@ -27,55 +29,94 @@ class side_inbox;
 
 using base::copy_small;
 
+namespace detail {
+extern const slot never_filled;  // where a dead lane looks
+// Polls by the calling thread, of any device of this backend.
+extern constinit thread_local std::uint32_t polls_tls __attribute__((tls_model("initial-exec")));
+}  // namespace detail
+
 // The producer's end.
 struct tx_lane {
-  slot* slots = nullptr;  // null until the lane is made
-  // Messages written, plus first_slot_of(); the next one's slot is tail % LANE_SLOTS. Written by
-  // the producer alone, read by fences of other threads.
-  std::atomic<std::uint32_t> tail{0};
+  slot* slots = nullptr;  // null until the lane is made; until then it seems full
+  // The position of the next message. Written by the producer alone, read by fences of other
+  // threads.
+  std::atomic<std::uint32_t> tail{LANE_SLOTS};
   // Its peer has ended, and its memory was given back. Here, since a post has this line anyway.
   std::atomic<std::uint32_t> is_closed{0};
+  const consumed_count* consumed = nullptr;
+  std::uint32_t seen = 0;           // of it, at the last look; the producer's
+  std::uint32_t polls_at_post = 0;  // of the producer's thread, at its last post
 
-  // Relaxed: the producer's own number.
-  std::uint32_t position() const noexcept { return tail.load(std::memory_order_relaxed); }
-  // The same for other threads: what was published before it does not read as free any more.
-  // edge lane.tail: partner is publish().
-  std::uint32_t published() const noexcept { return tail.load(std::memory_order_acquire); }
-  slot& next() const noexcept { return slots[position() % LANE_SLOTS]; }
-  bool is_full() const noexcept { return !next().is_free(); }
-  // Makes next(), whose data is in place, the consumer's.
-  void publish(slot_header header) noexcept { publish(next(), header); }
-  void publish(slot& s, slot_header header) noexcept {
-    // edge slot.publish: data before header; partner is the acquire load in rx_lane::look().
-    s.header.store(header.pack(), std::memory_order_release);
-    // edge lane.tail: the header before the number; partner is published().
-    tail.store(position() + 1, std::memory_order_release);
+  void begin(slot* all, std::uint32_t position, const consumed_count& count) noexcept {
+    // Relaxed: who writes to it gets it from here, or from the block's pointer.
+    tail.store(position, std::memory_order_relaxed);
+    seen = position;
+    consumed = &count;
+    slots = all;
   }
+  // Relaxed: it brings nothing along. Another thread that knows of a message sees its number.
+  std::uint32_t position() const noexcept { return tail.load(std::memory_order_relaxed); }
+  slot& at(std::uint32_t position) const noexcept { return slots[position % LANE_SLOTS]; }
+  slot& next() const noexcept { return at(position()); }
+  // Relaxed: a post that comes too early to see it does no harm, see outbox::close_locked().
+  bool seems_closed() const noexcept { return is_closed.load(std::memory_order_relaxed) != 0; }
+  // Full by what is known; is_full() asks again.
+  bool seems_full() const noexcept { return position() - seen >= LANE_SLOTS; }
+  bool is_full() noexcept { return seems_full() && is_still_full(); }
+  // Makes next(), whose data is in place, the consumer's.
+  void publish(slot_header header) noexcept { publish(position(), next(), header); }
+  // The same for who has asked where that is.
+  void publish(std::uint32_t position, slot& s, slot_header header) noexcept {
+    // edge slot.publish: data before header; partner is the acquire load in rx_lane::look().
+    s.header.store(header.pack() | lap_bit(position), std::memory_order_release);
+    tail.store(position + 1, std::memory_order_relaxed);
+  }
+  // Behind a small message, if the thread has hardly polled since the one before: it is likely to
+  // write more of them, and fetches the line of a later one. Not one that the consumer may still
+  // have to read; and not in an exchange, where the line would only be taken away once more.
+  void prefetch_behind(std::uint32_t position) noexcept {
+    const std::uint32_t polls = detail::polls_tls, later = position + PREFETCHED;
+    if (polls - polls_at_post <= POLLS_IN_STREAM && later - seen < LANE_SLOTS)
+      base::prefetch_for_write(&at(later));
+    polls_at_post = polls;
+  }
+  // From 2 to 8 there is little difference; none, or 16, halves the rate of a stream.
+  static constexpr std::uint32_t PREFETCHED = 4;
+  static constexpr std::uint32_t POLLS_IN_STREAM = 1;
   // Has the message that was written as number `which` been consumed?
   // edge slot.free: what it asked for is done; partner is rx_lane::settle().
   bool is_consumed(std::uint32_t which) const noexcept {
-    return published() - which > LANE_SLOTS ||
-           slots[which % LANE_SLOTS].header.load(std::memory_order_acquire) == 0;
+    return position() - which > LANE_SLOTS ||
+           static_cast<std::int32_t>(consumed->load(std::memory_order_acquire) - which) > 0;
+  }
+
+ private:
+  LCI_COLD bool is_still_full() noexcept {
+    // edge slot.free: the consumer has read what is now overwritten; partner is rx_lane::settle().
+    const std::uint32_t now = consumed->load(std::memory_order_acquire);
+    // What the peer says may be wrong: more than was written, or less than before.
+    if (position() - now >= LANE_SLOTS) return true;
+    seen = now;
+    return false;
   }
 };
-static_assert(sizeof(tx_lane) == 16);
-
-namespace detail {
-extern const slot never_filled;  // where a dead lane looks
-}  // namespace detail
+static_assert(sizeof(tx_lane) == 32);
 
 // The consumer's end. Its cursor moves on before a message is presented, so a sink that polls again
-// sees what is behind it. Always true, but while a message is presented: the slots that are owed
-// are those before the cursor.
+// sees what is behind it. Always true: paid + owed is the cursor, or one less while a message is
+// presented.
 struct rx_lane {
   const slot* next = nullptr;  // at the cursor: every poll looks there
   slot* slots = nullptr;       // in our mapping of the sender's arena
   std::uint32_t cursor = 0;    // messages taken up, plus where the lane starts
-  std::uint32_t owed = 0;      // slots done with and not handed back yet
+  std::uint32_t owed = 0;      // messages done with that the sender has not been told of
   int rank = -1;
   bool is_dead = false;           // the sender broke the rules
+  std::uint8_t patience = 0;      // drains to come that take one message each
   std::uint8_t silent_looks = 0;  // of inbox, since the cursor was at `looked_at`
   std::uint32_t looked_at = 0;
+  std::uint32_t paid = 0;  // what `consumed` says
+  consumed_count* consumed = nullptr;
   peer* from = nullptr;
   std::uint32_t number = 0;  // among those of its sender
   // Of side_inboxes, which lets other threads poll lanes.
@@ -94,10 +135,11 @@ struct rx_lane {
     wanted_by = thread;
     if (wanted_times != 255) ++wanted_times;
   }
-  void begin(slot* all, std::uint32_t first) noexcept {
+  void begin(slot* all, std::uint32_t position, consumed_count& count) noexcept {
     slots = all;
-    looked_at = first;
-    move_to(first);
+    consumed = &count;
+    looked_at = paid = position;
+    move_to(position);
   }
   void move_to(std::uint32_t position) noexcept {
     cursor = position;
@@ -106,41 +148,58 @@ struct rx_lane {
   // Nothing of it is looked at any more.
   void kill() noexcept {
     is_dead = true;
+    cursor = first_position(0);
     next = &detail::never_filled;
   }
   slot& at(std::uint32_t position) const noexcept { return slots[position % LANE_SLOTS]; }
-  // The header at the cursor, 0 if there is nothing.
+  // The header at the cursor, for is_message().
   // edge slot.publish: partner of tx_lane::publish().
   std::uint64_t look() const noexcept { return next->header.load(std::memory_order_acquire); }
-  // Gives a slot back, but late: at the next poll that finds nothing, or when MOST_OWED are. The
-  // store has to wait until the line has come over from the producer; stores leave a core in order,
-  // so handed back at once it would hold up the next one, which may be the answer to this message,
-  // and a locked instruction, which many completion objects have, waits for all stores before it.
+  // Is that a message of this lap?
+  bool is_message(std::uint64_t header) const noexcept {
+    return ((header ^ lap_bit(cursor)) & LAP_BIT) == 0;
+  }
+  bool is_empty() const noexcept { return !is_message(look()); }
+  // Is the lap bit of the next message set?
+  bool waits_for_set_bit() const noexcept { return lap_bit(cursor) != 0; }
+  // The look behind the nth message of a drain: is there another one? A look that finds nothing
+  // takes the line away from a sender that is about to write it, so where it was in vain behind the
+  // first messages, the next drains do without it: what came meanwhile is found by the next poll.
+  bool goes_on(std::size_t n) noexcept {
+    if (patience != 0) {
+      --patience;
+      return false;
+    }
+    if (!is_empty()) return true;
+    if (n <= FEW) patience = PATIENCE;
+    return false;
+  }
+  static constexpr std::size_t FEW = 2;
+  static constexpr std::uint8_t PATIENCE = 4;
+  // The message before the cursor is done with. The sender is told late: at the next poll that
+  // finds nothing, or when MOST_OWED are. That store waits for its line, stores leave a core in
+  // order, and the next one may be the answer to this message.
   // See docs/decisions/0006-late-hand-back.md.
-  static constexpr std::uint32_t MOST_OWED = 16;
+  static constexpr std::uint32_t MOST_OWED = 32;
   void hand_back() noexcept {
-    if (owed == MOST_OWED) [[unlikely]]
-      settle_before(cursor - 1);
-    ++owed;
+    if (++owed == MOST_OWED) [[unlikely]]
+      settle();
   }
   // The same, but now: for a sink that polls again while it looks at the message before the cursor.
   // The cursor may then come round to that slot, so nothing must be owed.
   void hand_back_last() noexcept {
-    hand_back();
+    ++owed;
     settle();
   }
   // Pays what is owed; called when there was nothing else to do.
-  void settle() noexcept { settle_before(cursor); }
-  bool is_empty() const noexcept { return look() == 0; }
+  void settle() noexcept {
+    if (owed == 0) return;
+    paid += std::exchange(owed, 0);
+    // edge slot.free: partners are tx_lane::is_consumed() and is_still_full().
+    consumed->store(paid, std::memory_order_release);
+  }
   // The message before the cursor is to be presented again.
   void put_back() noexcept { move_to(cursor - 1); }
-
- private:
-  void settle_before(std::uint32_t end) noexcept {
-    // edge slot.free: partner of slot::is_free().
-    for (std::uint32_t left = std::exchange(owed, 0); left != 0; --left)
-      at(end - left).header.store(0, std::memory_order_release);
-  }
 };
 
 }  // namespace lci::shm

@@ -2,7 +2,7 @@
 // may be of any quality, so a process that reads these checks what it read before use; no field is
 // ever taken for an address. Callers: lane, fabric, device, stream. Threads: see each struct.
 // Always true: everything is named by its offset in the arena of the process that owns it; 0 means
-// none; memory is zero before first use, and zero means "free", "nothing here".
+// none; memory is zero before first use, and zero means "nothing here".
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 namespace lci::shm {
 
 // Changes with every change of this file or of connect.hpp's hello.
-inline constexpr std::uint16_t WIRE_VERSION = 4;
+inline constexpr std::uint16_t WIRE_VERSION = 5;
 
 // A slot is two lines. The first carries the header and LINE_DATA bytes, so that a small message is
 // one line transfer; the second is touched by longer messages only.
@@ -34,9 +34,9 @@ inline constexpr std::uint32_t MAX_DEVICES = 128;
 // Payload of a packet for what is copied on its way (bulk_stream).
 inline constexpr std::size_t CHUNK_MAX = 64 * 1024;
 
-// What a slot holds. 0 is a free slot, so a header that is not 0 is a message.
+// What a slot holds.
 enum class slot_kind : std::uint8_t {
-  free = 0,
+  none = 0,     // nobody has written it
   message,      // data: the message itself, `size` bytes
   packet,       // data: packet_record
   immediate,    // no data: a put_imm() whose data is already in place
@@ -52,11 +52,23 @@ inline constexpr std::uint8_t MAY_KEEP = 1;  // packet: the receiver may borrow 
 inline constexpr std::uint8_t HAS_IMM = 2;   // put, put_packet: an immediate follows the data
 inline constexpr std::uint8_t GET_DONE = 4;  // put_packet: the last piece of a get
 
+// The highest bit of a header, and so of its flags: set in the first lap of a lane, clear in the
+// second, and so on. A slot holds a message if its bit is that of the lap in which its reader is.
+inline constexpr std::uint64_t LAP_BIT = std::uint64_t{1} << 63;
+// Positions count messages; the slot is what remains of LANE_SLOTS, and the bit above is the lap's.
+constexpr std::uint32_t first_position(std::uint32_t first_slot) noexcept {
+  return LANE_SLOTS + first_slot;
+}
+constexpr std::uint64_t lap_bit(std::uint32_t position) noexcept {
+  static_assert(LAP_BIT == std::uint64_t{LANE_SLOTS} << 56);
+  return std::uint64_t{position & LANE_SLOTS} << 56;
+}
+
 // The header word, bits from the lowest: imm 32 | size 16 | kind 8 | flags 8.
 struct slot_header {
   std::uint32_t imm = 0;
   std::uint16_t size = 0;  // bytes of data[] in use
-  slot_kind kind = slot_kind::free;
+  slot_kind kind = slot_kind::none;
   std::uint8_t flags = 0;
 
   constexpr std::uint64_t pack() const noexcept {
@@ -70,15 +82,10 @@ struct slot_header {
   }
 };
 
-// Written by the sender while the header is 0, by the receiver (header to 0) while it is not.
+// Written by the sender alone.
 struct alignas(SLOT_SIZE) slot {
   std::atomic<std::uint64_t> header{0};
   std::byte data[SLOT_DATA];
-
-  // For the producer.
-  // edge slot.free: pairs with rx_lane::settle(), so that the consumer has read what is now
-  // overwritten.
-  bool is_free() const noexcept { return header.load(std::memory_order_acquire) == 0; }
 };
 static_assert(sizeof(slot) == SLOT_SIZE && SLOT_DATA == 120);
 inline constexpr std::size_t LANE_SIZE = LANE_SLOTS * sizeof(slot);
@@ -93,6 +100,11 @@ constexpr std::uint32_t spread(std::uint32_t number, std::uint32_t over) noexcep
 }
 constexpr std::uint32_t first_slot_of(int rank, std::uint32_t lane) noexcept {
   return spread(static_cast<std::uint32_t>(rank) * LANES + lane, LANE_SLOTS);
+}
+// The slots in front of the first one are used in the second lap at first. By their zeros they
+// would hold messages of it.
+inline void prepare_slots(slot* all, std::uint32_t first) noexcept {
+  for (std::uint32_t i = 0; i < first; ++i) all[i].header.store(LAP_BIT, std::memory_order_relaxed);
 }
 // Addresses that a process leaves out before its first lane, for the same reason: peers map arenas
 // at round distances, and pages at the same place of each share one set of the address cache.
@@ -152,12 +164,20 @@ struct get_failure {
   std::uint32_t to_generation = 0;
 };
 
+// The position of the first message of a lane that its consumer is not done with.
+using consumed_count = std::atomic<std::uint32_t>;
+
 // The lanes from one device to one peer. Lives in the sender's arena; written by the sender, read
-// by the peer.
+// by the peer, except for the counts.
 struct lane_directory {
   // Offset of each lane's slots, a whole page, plus the number of the slot where it starts. Set
   // once.
   std::array<std::atomic<std::uint64_t>, LANES> lane{};
+  // Written by the consumer, seldom; each has a line, since lanes belong to different threads.
+  struct alignas(base::CACHE_LINE) line {
+    consumed_count value{0};
+  };
+  std::array<line, LANES> consumed{};
 };
 
 // The directories for one peer, one per device. Lives in the sender's arena; its offset is in the

@@ -61,7 +61,7 @@ outbox::mark outbox::mark_locked(int rank) noexcept {
   for (std::uint32_t i = 0; i < LANES; ++i) {
     const tx_lane* block = block_of(i).load(std::memory_order_relaxed);
     if (block == nullptr || block[rank].slots == nullptr) continue;
-    const std::uint32_t tail = block[rank].published();
+    const std::uint32_t tail = block[rank].position();
     out.used |= 1u << i;
     out.tail[i] = tail;
   }
@@ -142,7 +142,7 @@ errorcode_t outbox::acquire(int rank, hold& out) noexcept {
     }
   }
   out.lane_ = lane;
-  if (lane->is_closed.load(std::memory_order_relaxed) != 0) return errorcode_t::fatal;
+  if (lane->seems_closed()) return errorcode_t::fatal;
   return lane->is_full() ? errorcode_t::retry_nomem : errorcode_t::done;
 }
 
@@ -154,7 +154,7 @@ errorcode_t outbox::acquire_poller(int rank, tx_lane*& out) noexcept {
     const errorcode_t rc = peers_.make_lane(rank, *this, POLLER_LANE, out);
     if (rc != errorcode_t::done) return rc;
   }
-  if (out->is_closed.load(std::memory_order_relaxed) != 0) return errorcode_t::fatal;
+  if (out->seems_closed()) return errorcode_t::fatal;
   return out->is_full() ? errorcode_t::retry_nomem : errorcode_t::done;
 }
 

@@ -29,14 +29,17 @@ class outbox {
 
   // The calling thread's own lane, or null if it has none (yet).
   tx_lane* own(int rank) const noexcept {
+    tx_lane* const lane = own_or_unmade(rank);
+    return lane != nullptr && lane->slots != nullptr ? lane : nullptr;
+  }
+  // The same, or one without slots, which seems full.
+  tx_lane* own_or_unmade(int rank) const noexcept {
     // Relaxed: a thread sees what it stored itself; a predecessor's stores came with its number.
     const std::uint32_t id = base::detail::thread_id_tls;
     if (id == base::detail::NO_THREAD_ID) [[unlikely]]
       return nullptr;
     tx_lane* block = blocks_[id].load(std::memory_order_relaxed);
-    if (block == nullptr) return nullptr;
-    tx_lane* lane = block + rank;
-    return lane->slots != nullptr ? lane : nullptr;
+    return block != nullptr ? block + rank : nullptr;
   }
 
   // endpoint::unconsumed()

@@ -52,14 +52,14 @@ class put_guard {
   bool has_open(const tx_lane& first_lane) const noexcept {
     // edge outbox.put: partner is begin().
     const std::uint32_t end = end_.load(std::memory_order_seq_cst);
-    return first_lane.published() + 1 == end || !first_lane.is_consumed(end - 1);
+    return first_lane.position() + 1 == end || !first_lane.is_consumed(end - 1);
   }
   // The position behind the last of them that somebody may rely on.
   std::uint32_t end_of_open(const tx_lane& first_lane) const noexcept {
     const std::uint32_t end = end_.load(std::memory_order_acquire);  // edge outbox.put
-    const std::uint32_t position = first_lane.published();
-    // A put that is only announced has not been answered, so nobody relies on it, and its slot
-    // still reads as consumed. Those before it count.
+    const std::uint32_t position = first_lane.position();
+    // A put that is only announced has not been answered, so nobody relies on it. Those before it
+    // count.
     return static_cast<std::int32_t>(end - position) > 0 ? position : end;
   }
 

@@ -74,9 +74,8 @@ inline void side_inbox::rotate() noexcept {
   last->link = first;
 }
 
-inline net::verdict side_inbox::present(rx_lane& lane, const slot& s, std::uint64_t word,
+inline net::verdict side_inbox::present(rx_lane& lane, const slot& s, slot_header header,
                                         net::sink& to) noexcept {
-  const slot_header header = slot_header::unpack(word);
   net::arrival a;
   if (header.kind == slot_kind::message && header.size <= SLOT_DATA) [[likely]] {
     a.rank = lane.rank;
@@ -98,11 +97,14 @@ inline net::verdict side_inbox::present(rx_lane& lane, const slot& s, std::uint6
 inline std::size_t side_inbox::drain(rx_lane& lane, net::sink& to, std::size_t most) noexcept {
   const std::uint32_t version = version_;
   std::size_t n = 0;
-  for (std::uint64_t word = lane.look(); word != 0 && n < most; word = lane.look()) {
+  if (lane.is_empty()) return 0;
+  do {
     const slot& s = *lane.next;
     lane.move_to(lane.cursor + 1);
     presenting_ = &lane;
-    const net::verdict answer = present(lane, s, word, to);
+    // Relaxed: is_empty() and goes_on() have loaded it with acquire.
+    const auto word = s.header.load(std::memory_order_relaxed);
+    const net::verdict answer = present(lane, s, slot_header::unpack(word), to);
     if (version_ != version) [[unlikely]]
       return n + 1;
     if (answer == net::verdict::deferred) [[unlikely]] {
@@ -112,9 +114,7 @@ inline std::size_t side_inbox::drain(rx_lane& lane, net::sink& to, std::size_t m
       return n;
     }
     lane.hand_back();
-    ++n;
-  }
-  if (n == 0) return 0;
+  } while (++n < most && lane.goes_on(n));
   is_to_settle_ = true;
   lane.note_wanted(net::wanted_by::take());
   if (lane.wanted_times >= rules_.sure_after && lane.wanted_by != net::wanted_by::NOBODY &&

@@ -102,7 +102,7 @@ class side_inbox {
 
  private:
   std::size_t drain(rx_lane& lane, net::sink& to, std::size_t most) noexcept;
-  net::verdict present(rx_lane& lane, const slot& s, std::uint64_t word, net::sink& to) noexcept;
+  net::verdict present(rx_lane& lane, const slot& s, slot_header header, net::sink& to) noexcept;
   void begin() noexcept;
   LCI_COLD void give_all_back() noexcept;
   LCI_COLD void review() noexcept;

@@ -52,6 +52,7 @@ TEST_F(put_inline, with_an_immediate__that_comes_after_it) {
 }
 
 TEST_F(put_inline, then_a_message__finds_the_data) {
+  p_.begin_stream(p_.a);
   EXPECT_EQ(put(small()), errorcode_t::done);
   EXPECT_EQ(p_.a.say(1, "look"), errorcode_t::done);
   p_.b.seen.answer = [&](const net::arrival&) {

@@ -63,6 +63,7 @@ TEST(send_inline, first_contact__the_sender_need_not_wait) {
 TEST(poll, presents_no_more_than_shm_max_polls) {
   pair p;
   p.meet();
+  p.begin_stream(p.a);
   p.b.dev.reset();
   net::device_config config;
   config.shm_max_polls = 2;

@@ -55,6 +55,7 @@ TEST(poll, messages__arrive_in_order_with_rank_imm_and_data) {
 TEST(poll, max__is_about_kept) {
   pair p;
   p.meet();
+  p.begin_stream(p.a);
   for (int i = 0; i < 100; ++i) p.a.say(1, "x");
   EXPECT_EQ(p.b.poll(10), 10u);
   EXPECT_EQ(p.b.poll(1000), 90u);
@@ -65,6 +66,8 @@ TEST(poll, max__is_about_kept) {
 TEST(poll, max__goes_round_the_lanes) {
   pair p;
   p.meet();
+  p.begin_stream(p.a);
+  p.begin_stream(p.b);
   for (int i = 0; i < 100; ++i) {
     ASSERT_EQ(p.a.say(1, "x"), errorcode_t::done);
     ASSERT_EQ(p.b.say(1, "y"), errorcode_t::done);
@@ -81,9 +84,23 @@ TEST(poll, max__goes_round_the_lanes) {
   }
 }
 
+// The look behind a single message costs the sender of the next one its line: it is left out where
+// it was in vain before, and the next poll finds what came.
+TEST(poll, one_message__the_next_polls_look_no_further) {
+  pair p;
+  p.meet();
+  p.begin_stream(p.a);
+  ASSERT_EQ(p.a.say(1, "x"), errorcode_t::done);
+  EXPECT_EQ(p.b.poll(), 1u);
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(p.a.say(1, "x"), errorcode_t::done);
+  for (int i = 0; i < rx_lane::PATIENCE; ++i) EXPECT_EQ(p.b.poll(), 1u);
+  EXPECT_EQ(p.b.poll(), 10u - rx_lane::PATIENCE);
+}
+
 TEST(poll, deferred__comes_again_and_nothing_overtakes) {
   pair p;
   p.meet();
+  p.begin_stream(p.a);
   for (std::uint32_t i = 0; i < 10; ++i) p.a.say(1, "x", i);
   int refusals = 0;
   p.b.seen.answer = [&](const net::arrival& m) {
@@ -302,6 +319,24 @@ TEST(garbage, a_get_that_nobody_asked_for__is_ignored) {
   p.until([&] { return !p.b.seen.messages.empty(); });
   EXPECT_TRUE(p.b.seen.errors.empty());
   EXPECT_TRUE(p.b.seen.gone.empty());
+}
+
+// A sender that takes its peer for dead gives the memory of its lanes back.
+TEST(poll, zeros_in_a_lap_where_the_bit_is_clear__are_nothing_and_no_crime) {
+  pair p;
+  p.meet();
+  tx_lane& lane = lane_to_b(p);
+  const std::uint32_t first = lane.position();
+  while (lane.position() - first < LANE_SLOTS) {
+    ASSERT_EQ(p.post([&] { return p.a.say(1, "x"); }), errorcode_t::done);
+    p.b.poll();
+  }
+  p.until([&] { return p.b.seen.messages.size() == LANE_SLOTS; });
+  for (std::uint32_t i = 0; i < LANE_SLOTS; ++i) lane.at(i).header.store(0);
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(p.b.poll(), 0u);
+  EXPECT_EQ(p.b.seen.messages.size(), LANE_SLOTS);
+  EXPECT_TRUE(p.b.seen.gone.empty());
+  EXPECT_EQ(p.b.net->connections().dropped(), 0u);
 }
 
 TEST(discover, a_directory_outside_the_senders_memory__cuts_the_sender_off) {

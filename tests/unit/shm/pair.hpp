@@ -149,6 +149,13 @@ struct pair {
     });
     b.seen.messages.clear();
   }
+  // Behind it b's polls take all that `from` has sent, as in a stream: see rx_lane::goes_on().
+  void begin_stream(side& from) {
+    constexpr std::size_t MESSAGES = rx_lane::PATIENCE + rx_lane::FEW + 1;
+    for (std::size_t i = 0; i < MESSAGES; ++i) ASSERT_EQ(from.say(1, "x"), errorcode_t::done);
+    until([&] { return b.seen.messages.size() == MESSAGES; });
+    b.seen.messages.clear();
+  }
   // Repeats a post while it answers retry.
   errorcode_t post(const std::function<errorcode_t()>& one) {
     errorcode_t rc = one();

@@ -1,4 +1,6 @@
 // Lanes that have been silent for long and are asked in groups: what they bring is found at once.
+#include "backends/shm/silent_lanes.hpp"
+
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -43,6 +45,29 @@ TEST(silent_lane, wakes__what_it_brings_is_found_by_the_next_poll) {
       EXPECT_EQ(c.me().poll(), 1u) << i;
       ASSERT_FALSE(c.me().seen.messages.empty());
       EXPECT_EQ(c.me().seen.messages.back().rank, i);
+    }
+    c.fall_silent();
+  }
+}
+
+// Lanes in laps with and without the bit are asked apart from each other.
+TEST(silent_lane, wakes__in_whatever_lap_it_and_the_others_are) {
+  crowd c;
+  for (const int in_second_lap : {1, 5, 8, 9, crowd::PEERS}) {
+    for (int i = 1; i <= in_second_lap; ++i) {
+      for (std::uint32_t sent = 0; sent < LANE_SLOTS; ++sent) {
+        c.wait([&] { return c.peer(i).say(0, "x") == errorcode_t::done; });
+        c.me().poll();
+      }
+    }
+    c.wait([&] { return c.me().behind().in.silent() == crowd::PEERS; });
+    EXPECT_EQ(c.me().poll(), 0u);
+    for (int i = crowd::PEERS; i >= 1; --i) {
+      c.me().seen.messages.clear();
+      c.peer(i).say(0, "x");
+      EXPECT_EQ(c.me().poll(), 1u) << i << ", " << in_second_lap;
+      ASSERT_EQ(c.me().seen.messages.size(), 1u);
+      EXPECT_EQ(c.me().seen.messages[0].rank, i);
     }
     c.fall_silent();
   }
