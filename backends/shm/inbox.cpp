@@ -56,6 +56,8 @@ inbox::inbox(connections& peers, int index, bulk_stream& flow, side_inboxes& sid
 
 LCI_COLD void inbox::stop(rx_lane& lane, std::uint64_t word, outcome why) noexcept {
   if (why == outcome::later) {
+    // Its memory was given back, so nothing follows.
+    if (word == 0) return lane.kill();
     // It may be long until the next poll that goes on: a fence of the sender waits for the others.
     lane.put_back();
     return lane.settle();
@@ -95,7 +97,7 @@ inbox::outcome inbox::take(rx_lane& lane, const slot& s, slot_header header,
       return take_read(lane, s, header);
     case slot_kind::none:
       // A sender that takes us for dead has given the lane's memory back, and zeros are messages in
-      // every second lap. Whether this is its end is not for the lane to say.
+      // every second lap. That the lane is over says nothing of the sender.
       if (header.pack() == 0) return outcome::later;
       break;
     case slot_kind::message:

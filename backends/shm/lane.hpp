@@ -31,7 +31,8 @@ using base::copy_small;
 
 namespace detail {
 extern const slot never_filled;  // where a dead lane looks
-// Polls by the calling thread, of any device of this backend.
+// Polls by the calling thread, of any device of this backend, also where another thread is the
+// poller.
 extern constinit thread_local std::uint32_t polls_tls __attribute__((tls_model("initial-exec")));
 }  // namespace detail
 
@@ -45,7 +46,7 @@ struct tx_lane {
   std::atomic<std::uint32_t> is_closed{0};
   const consumed_count* consumed = nullptr;
   std::uint32_t seen = 0;           // of it, at the last look; the producer's
-  std::uint32_t polls_at_post = 0;  // of the producer's thread, at its last post
+  std::uint32_t polls_at_post = 0;  // by the thread of the last post, at that
 
   void begin(slot* all, std::uint32_t position, const consumed_count& count) noexcept {
     // Relaxed: who writes to it gets it from here, or from the block's pointer.
@@ -65,11 +66,12 @@ struct tx_lane {
   bool is_full() noexcept { return seems_full() && is_still_full(); }
   // Makes next(), whose data is in place, the consumer's.
   void publish(slot_header header) noexcept { publish(position(), next(), header); }
-  // The same for who has asked where that is.
+  // The same for who has asked where that is: what has been written to the slot keeps compilers
+  // from reusing what they know.
   void publish(std::uint32_t position, slot& s, slot_header header) noexcept {
     // edge slot.publish: data before header; partner is the acquire load in rx_lane::look().
     s.header.store(header.pack() | lap_bit(position), std::memory_order_release);
-    tail.store(position + 1, std::memory_order_relaxed);
+    move_on(position + 1);
   }
   // Behind a small message, if the thread has hardly polled since the one before: it is likely to
   // write more of them, and fetches the line of a later one. Not one that the consumer may still
@@ -86,11 +88,18 @@ struct tx_lane {
   // Has the message that was written as number `which` been consumed?
   // edge slot.free: what it asked for is done; partner is rx_lane::settle().
   bool is_consumed(std::uint32_t which) const noexcept {
-    return position() - which > LANE_SLOTS ||
+    return is_overwritten(which) ||
            static_cast<std::int32_t>(consumed->load(std::memory_order_acquire) - which) > 0;
   }
 
  private:
+  // edge lane.lap: what the producer learned before it wrote the message, which is that the one a
+  // lap before was consumed; partner is is_overwritten().
+  void move_on(std::uint32_t position) noexcept { tail.store(position, std::memory_order_release); }
+  // edge lane.lap, reader.
+  bool is_overwritten(std::uint32_t which) const noexcept {
+    return tail.load(std::memory_order_acquire) - which > LANE_SLOTS;
+  }
   LCI_COLD bool is_still_full() noexcept {
     // edge slot.free: the consumer has read what is now overwritten; partner is rx_lane::settle().
     const std::uint32_t now = consumed->load(std::memory_order_acquire);
@@ -103,15 +112,15 @@ struct tx_lane {
 static_assert(sizeof(tx_lane) == 32);
 
 // The consumer's end. Its cursor moves on before a message is presented, so a sink that polls again
-// sees what is behind it. Always true: paid + owed is the cursor, or one less while a message is
-// presented.
+// sees what is behind it. Always true, unless it is dead: paid + owed is the cursor, or one less
+// while a message is presented.
 struct rx_lane {
   const slot* next = nullptr;  // at the cursor: every poll looks there
   slot* slots = nullptr;       // in our mapping of the sender's arena
   std::uint32_t cursor = 0;    // messages taken up, plus where the lane starts
   std::uint32_t owed = 0;      // messages done with that the sender has not been told of
   int rank = -1;
-  bool is_dead = false;           // the sender broke the rules
+  bool is_dead = false;           // the sender broke the rules, or gave its memory back
   std::uint8_t patience = 0;      // drains to come that take one message each
   std::uint8_t silent_looks = 0;  // of inbox, since the cursor was at `looked_at`
   std::uint32_t looked_at = 0;
@@ -148,6 +157,7 @@ struct rx_lane {
   // Nothing of it is looked at any more.
   void kill() noexcept {
     is_dead = true;
+    owed = 0;
     cursor = first_position(0);
     next = &detail::never_filled;
   }

@@ -2,7 +2,8 @@
 // may be of any quality, so a process that reads these checks what it read before use; no field is
 // ever taken for an address. Callers: lane, fabric, device, stream. Threads: see each struct.
 // Always true: everything is named by its offset in the arena of the process that owns it; 0 means
-// none; memory is zero before first use, and zero means "nothing here".
+// none; memory is zero before first use, and zero means "nothing here", in slots those behind the
+// first one (prepare_slots).
 #pragma once
 
 #include <array>

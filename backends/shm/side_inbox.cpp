@@ -97,7 +97,10 @@ inline net::verdict side_inbox::present(rx_lane& lane, const slot& s, slot_heade
 inline std::size_t side_inbox::drain(rx_lane& lane, net::sink& to, std::size_t most) noexcept {
   const std::uint32_t version = version_;
   std::size_t n = 0;
-  if (lane.is_empty()) return 0;
+  if (lane.is_empty()) {
+    lane.settle();
+    return 0;
+  }
   do {
     const slot& s = *lane.next;
     lane.move_to(lane.cursor + 1);

@@ -44,7 +44,6 @@ class silent_lanes {
       return true;
     };
     lanes_.erase(std::remove_if(lanes_.begin() + first, lanes_.end(), is_awake), lanes_.end());
-    list();
   }
 
   // Lanes that are asked at once.

@@ -321,22 +321,29 @@ TEST(garbage, a_get_that_nobody_asked_for__is_ignored) {
   EXPECT_TRUE(p.b.seen.gone.empty());
 }
 
-// A sender that takes its peer for dead gives the memory of its lanes back.
-TEST(poll, zeros_in_a_lap_where_the_bit_is_clear__are_nothing_and_no_crime) {
+// A sender that takes its peer for dead gives the memory of its lanes back, and may do so in either
+// kind of lap. When it leaves, that is told.
+class given_back : public testing::TestWithParam<std::uint32_t> {};
+INSTANTIATE_TEST_SUITE_P(after, given_back, testing::Values(1, LANE_SLOTS));
+
+TEST_P(given_back, its_zeros_are_nothing_and_no_crime) {
   pair p;
   p.meet();
   tx_lane& lane = lane_to_b(p);
   const std::uint32_t first = lane.position();
-  while (lane.position() - first < LANE_SLOTS) {
+  while (lane.position() - first < GetParam()) {
     ASSERT_EQ(p.post([&] { return p.a.say(1, "x"); }), errorcode_t::done);
     p.b.poll();
   }
-  p.until([&] { return p.b.seen.messages.size() == LANE_SLOTS; });
-  for (std::uint32_t i = 0; i < LANE_SLOTS; ++i) lane.at(i).header.store(0);
+  p.until([&] { return p.b.seen.messages.size() == GetParam(); });
+  p.a.net->connections().fail(*p.a.net->connections().find(1), "it is taken for dead");
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(p.b.poll(), 0u);
-  EXPECT_EQ(p.b.seen.messages.size(), LANE_SLOTS);
+  EXPECT_EQ(p.b.seen.messages.size(), GetParam());
   EXPECT_TRUE(p.b.seen.gone.empty());
   EXPECT_EQ(p.b.net->connections().dropped(), 0u);
+  p.a.net->leave();
+  p.a.close();
+  pair::until([&] { return p.b.seen.gone.size() == 1; }, {&p.b});
 }
 
 TEST(discover, a_directory_outside_the_senders_memory__cuts_the_sender_off) {
