@@ -3,6 +3,7 @@
 #include <string>
 
 #include "lci/api/post_run.hpp"
+#include "lci/base/race_point.hpp"
 #include "lci/errors.hpp"
 
 namespace lci {
@@ -33,8 +34,8 @@ inline bool inject_now(const post_args& a, endpoint_impl_t& end, rcomp_t rcomp) 
 }
 
 // Send and active message.
-__attribute__((noinline)) status_t post_message(const post_args& a, rcomp_t rcomp,
-                                                endpoint_impl_t& end, proto::news what) {
+[[gnu::noinline]] status_t post_message(const post_args& a, rcomp_t rcomp, endpoint_impl_t& end,
+                                        proto::news what) {
   const api::permission allow(a);
   proto::device_queues& queues = end.device.queues;
   api::check_rank(a, queues.engine().shared);
@@ -65,7 +66,15 @@ inline bool is_ordinary_receive(const post_args& a, const endpoint_impl_t& end) 
          !core.arena.packet_window().covers(a.local_buffer);
 }
 
-__attribute__((noinline)) status_t post_receive(const post_args& a, endpoint_impl_t& end);
+inline proto::early_receive ordinary_receive(const post_args& a) noexcept {
+  return {a.local_comp.p_impl, a.rank, a.tag, a.local_buffer, a.size, a.user_context};
+}
+
+// Any receive. The other two take an ordinary one further: where threads share the engine, or a
+// message is there already; and when a rank has ended since it was filed.
+[[gnu::noinline]] status_t post_receive(const post_args& a, endpoint_impl_t& end);
+[[gnu::noinline]] status_t post_shared_receive(const post_args& a, endpoint_impl_t& end);
+LCI_COLD status_t end_receive(const post_args& a, endpoint_impl_t& end, proto::receive& filed);
 
 }  // namespace
 
@@ -91,20 +100,40 @@ status_t post_am(const post_args& a) {
 
 status_t post_recv(const post_args& a) {
   endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
-  if (is_ordinary_receive(a, end)) [[likely]] {
-    const errorcode_t code = api::find_engine(a, end).match.post_early(
-        end.device.queues.host,
-        {a.local_comp.p_impl, a.rank, a.tag, a.local_buffer, a.size, a.user_context});
-    if (code == errorcode_t::posted) [[likely]]
-      return api::status_of(a, code);
-    if (code == errorcode_t::fatal) end.core.peers.throw_ended(a.rank);
-  }
-  return post_receive(a, end);
+  if (!is_ordinary_receive(a, end)) [[unlikely]]
+    return post_receive(a, end);
+  proto::receive* const filed = api::find_engine(a, end).match.post_alone(
+      end.device.queues.host, a.rank, a.tag, [&a]() noexcept { return ordinary_receive(a); });
+  if (filed == nullptr) [[unlikely]]
+    return post_shared_receive(a, end);
+  LCI_RACE_POINT("post.post_recv.after_filing");
+  if (end.core.peers.epoch() != 0) [[unlikely]]
+    return end_receive(a, end, *filed);
+  return api::status_of(a, errorcode_t::posted);
 }
 
 }  // namespace detail
 
 namespace {
+
+// How an ordinary receive was posted; retry: not at all, which is left to the long path.
+status_t told(const post_args& a, endpoint_impl_t& end, errorcode_t code) {
+  if (code == errorcode_t::posted) [[likely]]
+    return api::status_of(a, code);
+  if (code == errorcode_t::fatal) end.core.peers.throw_ended(a.rank);
+  return post_receive(a, end);
+}
+
+status_t post_shared_receive(const post_args& a, endpoint_impl_t& end) {
+  return told(
+      a, end,
+      api::find_engine(a, end).match.post_early(end.device.queues.host, ordinary_receive(a)));
+}
+
+status_t end_receive(const post_args& a, endpoint_impl_t& end, proto::receive& filed) {
+  return told(a, end,
+              api::find_engine(a, end).match.end_early(end.device.queues.host, filed, a.rank));
+}
 
 status_t post_receive(const post_args& a, endpoint_impl_t& end) {
   const api::permission allow(a);

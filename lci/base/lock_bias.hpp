@@ -29,11 +29,16 @@ class lock_bias {
   // meanwhile (packets are taken in one). False: the bias is over, or the caller is on a visit, and
   // the locks are to be taken.
   bool enter_brief() noexcept {
-    if (owner_.enter_brief_as_owner(detail::thread_record_tls)) [[likely]]
+    if (enter_brief_at_once()) [[likely]]
       return true;
     return !is_over() && enter_brief_slow();
   }
   static void leave_brief() noexcept { owned::leave_brief(); }
+  // The same only if the bias is towards the caller already: moves nothing and calls nothing.
+  // False: enter_brief() has to try.
+  bool enter_brief_at_once() noexcept {
+    return owner_.enter_brief_as_owner(detail::thread_record_tls);
+  }
 
   // Longer visits, in which anything may be done that takes the locks as well. They nest.
   class visit {

@@ -51,10 +51,13 @@ class object_pool {
     if (mine.head == nullptr) [[unlikely]] {
       if (!refill(mine)) return nullptr;
     }
-    T* object = mine.head;
-    mine.head = object->pool_next;
-    --mine.length;
-    return object;
+    return take_first(mine);
+  }
+  // One that the calling thread has at hand, without a call. Null: try_get() has to look. id:
+  // below OVERFLOW_THREAD.
+  T* try_get_at_hand(std::uint32_t id) noexcept {
+    list& mine = lists_[id];
+    return mine.head != nullptr ? take_first(mine) : nullptr;
   }
 
   void put(T* object) noexcept { put(object, base::thread_id()); }
@@ -63,10 +66,17 @@ class object_pool {
     if (id == base::OVERFLOW_THREAD) [[unlikely]]
       return put_shared(object);
     list& mine = lists_[id];
-    object->pool_next = mine.head;
-    mine.head = object;
-    if (++mine.length > SPILL_AT) [[unlikely]]
+    push(mine, object);
+    if (mine.length > SPILL_AT) [[unlikely]]
       spill(mine);
+  }
+  // The same without a call. False: it was not given back, put() has to. id: as above.
+  bool try_put_at_hand(T* object, std::uint32_t id) noexcept {
+    list& mine = lists_[id];
+    if (mine.length >= SPILL_AT) [[unlikely]]
+      return false;
+    push(mine, object);
+    return true;
   }
 
  private:
@@ -139,17 +149,18 @@ class object_pool {
     push(shared_, object);
     lock_.unlock();
   }
+  static T* take_first(list& from) noexcept {
+    T* const object = from.head;
+    from.head = object->pool_next;
+    --from.length;
+    return object;
+  }
   static void push(list& to, T* object) noexcept {
     object->pool_next = to.head;
     to.head = object;
     ++to.length;
   }
-  static void move_one(list& from, list& to) noexcept {
-    T* object = from.head;
-    from.head = object->pool_next;
-    --from.length;
-    push(to, object);
-  }
+  static void move_one(list& from, list& to) noexcept { push(to, take_first(from)); }
 
   std::array<list, base::MAX_THREADS> lists_{};
   base::spinlock lock_;

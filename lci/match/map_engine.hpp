@@ -55,9 +55,21 @@ class map_engine final : public engine {
   }
   // The message path: the same, inlined where it is called.
   void* take_recv_of(const exact_key& wanted) noexcept;
-  // Files a receive without a wildcard, if no message waits for it and no wildcard is in use.
-  // False: nothing happened, insert_recv() finds out.
-  bool file_recv(const exact_key& key, std::size_t room, entry& mine) noexcept;
+  // Files a receive without a wildcard, if no message waits for it and no wildcard is in use. Its
+  // size is set. False: nothing happened, insert_recv() finds out.
+  bool file_recv(const exact_key& key, entry& mine) noexcept;
+  // Both once more for the thread that the bias is towards, in most cases. They call nothing, so
+  // the functions that they are inlined in keep no registers for others: a fifth of the
+  // instructions of a receive. See docs/decisions/0059-nothing-is-called.md.
+  struct quick_take {
+    bool is_sure;  // false: take_recv_of() has to look
+    void* value;   // as there
+  };
+  quick_take take_recv_alone(const exact_key& wanted) noexcept;
+  // make() gives the entry, or null if there is none at hand; it is called once nothing else is in
+  // the way of filing it. False: file_recv() has to try.
+  template <class Make>
+  bool file_recv_alone(const exact_key& key, Make&& make) noexcept;
   void* insert_recv(const recv_pattern& pattern, void* value) override;
   void* insert_recv(const recv_pattern& pattern, entry& mine) override;
   void* insert_raw(matching_entry_key_t key, void* value, matching_entry_type_t type) override;
@@ -129,6 +141,7 @@ class map_engine final : public engine {
   bool is_crowded(const table& t, const bucket& b) const noexcept {
     return b.queues.count() > CROWDED && t.mask + 1 < MAX_BUCKETS;
   }
+  static void prepare(entry& mine, const exact_key& key) noexcept;
   bool meet_open(entry* mine, entry** partner);
   void* meet(entry* mine);
   entry* meet_ordered_locked(entry* mine);
@@ -154,16 +167,19 @@ class map_engine final : public engine {
   std::uint64_t quiet_ = 0;       // ordered: operations since a wildcard last waited
 };
 
-inline bool map_engine::file_recv(const exact_key& key, std::size_t room, entry& mine) noexcept {
-  // edge map_engine.current, reader: pairs with the store in grow().
-  table* const t = current_.load(std::memory_order_acquire);
-  bucket& b = t->of(key);
+inline void map_engine::prepare(entry& mine, const exact_key& key) noexcept {
   mine.key = key;
-  mine.size = room;
   mine.type = matching_entry_type_t::recv;
   // Roughly: become_ordered_locked() gives wildcards larger ones than any that is filed; apart from
   // that it is shown to people.
   mine.stamp = base::the_rough_clock.now();
+}
+
+inline bool map_engine::file_recv(const exact_key& key, entry& mine) noexcept {
+  // edge map_engine.current, reader: pairs with the store in grow().
+  table* const t = current_.load(std::memory_order_acquire);
+  bucket& b = t->of(key);
+  prepare(mine, key);
   LCI_RACE_POINT("map_engine.file_recv.before_lock");
   bool grows;
   {
@@ -197,6 +213,47 @@ inline void* map_engine::take_recv_of(const exact_key& wanted) noexcept {
   void* const value = taken->value;
   give_back(pool_, taken);
   return value;
+}
+
+template <class Make>
+inline bool map_engine::file_recv_alone(const exact_key& key, Make&& make) noexcept {
+  if (!bias_.enter_brief_at_once()) return false;
+  // edge map_engine.current, reader: pairs with the store in grow().
+  table* const t = current_.load(std::memory_order_acquire);
+  bool is_filed = false;
+  if (t->is_open()) [[likely]] {
+    bucket& b = t->of(key);
+    entry** const at = b.queues.find(key);
+    // A bucket that may become too full is left to file_recv(), which makes the table larger.
+    if (*at == nullptr ? b.queues.count() < CROWDED : (*at)->type == matching_entry_type_t::recv) {
+      if (entry* const mine = make(); mine != nullptr) [[likely]] {
+        prepare(*mine, key);
+        b.queues.append(at, mine);
+        is_filed = true;
+      }
+    }
+  }
+  base::lock_bias::leave_brief();
+  return is_filed;
+}
+
+inline map_engine::quick_take map_engine::take_recv_alone(const exact_key& wanted) noexcept {
+  if (!bias_.enter_brief_at_once()) return {false, nullptr};
+  table* const t = current_.load(std::memory_order_acquire);  // edge map_engine.current
+  quick_take answer{t->is_open(), nullptr};
+  if (answer.is_sure) [[likely]] {
+    bucket& b = t->of(wanted);
+    entry** const at = b.queues.find(wanted);
+    if (*at != nullptr && (*at)->type == matching_entry_type_t::recv) {
+      // Entries of the pool go back there.
+      if ((*at)->is_lent) [[likely]]
+        answer.value = b.queues.take_head(at)->value;
+      else
+        answer.is_sure = false;
+    }
+  }
+  base::lock_bias::leave_brief();
+  return answer;
 }
 
 }  // namespace lci::match

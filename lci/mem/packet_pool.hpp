@@ -30,15 +30,19 @@ class packet_pool : public packet_home {
   // A packet in state `out`, or null when all `limit` packets are in use or memory ran out. May
   // also be null while other threads are busy inside caches that hold packets; call again.
   packet* get() noexcept {
+    packet* const p = get_at_hand();
+    return p != nullptr ? p : get_cold();
+  }
+  // The same from the calling thread's cache alone, without a call. Null: get() may find one.
+  packet* get_at_hand() noexcept {
     base::detail::thread_record* const me = base::detail::thread_record_tls;
     thread_cache* const mine = cache_of(me);
-    if (mine == nullptr || !mine->guard.enter_brief(me)) [[unlikely]]
-      return get_cold();
+    if (mine == nullptr || !mine->guard.enter_brief_as_owner(me)) [[unlikely]]
+      return nullptr;
     packet* const p = mine->loaded.pop();
     base::owned::leave_brief(me);
-    if (p == nullptr) [[unlikely]]
-      return get_cold();
-    p->state.store(packet_state::out, std::memory_order_relaxed);
+    if (p != nullptr) [[likely]]
+      p->state.store(packet_state::out, std::memory_order_relaxed);
     return p;
   }
   // Takes back a packet of this pool that is `out` or `posted`; one that is `apart` goes on to its

@@ -112,7 +112,7 @@ struct arrival {
   // Valid during on_message() until the sink polls again, and longer if kept.
   const std::byte* data = nullptr;
   std::size_t size = 0;
-  mem::packet* packet = nullptr;  // if set, data is its payload and the receiver may keep it
+  mem::packet* packet = nullptr;  // if set, data lies in its payload and the receiver may keep it
 };
 
 enum class verdict : std::uint8_t {

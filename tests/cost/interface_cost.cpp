@@ -278,8 +278,8 @@ int main(int argc, char** argv) {
   good &= judge(report.sections, IDLE_PROGRESS, "progress without message", 215);
   good &= judge(report.sections, SEND, "post of a send", 240);
   // The lock of a bucket of the matching engine, and what adds to the counter.
-  good &= judge(report.sections, RECEIVE, "post of a receive", 325, 1);
-  good &= judge(report.sections, MATCH, "progress to a posted receive", 590, 2);
+  good &= judge(report.sections, RECEIVE, "post of a receive", 300, 1);
+  good &= judge(report.sections, MATCH, "progress to a posted receive", 550, 2);
   good &= judge(report.sections, PUT, "post of a put", 370);
   return good ? 0 : 1;
 }

@@ -114,8 +114,9 @@ bool handler_queue::may_hold_packet() noexcept {
   return false;
 }
 
-net::verdict handler_queue::add(const net::arrival& from, const std::byte* data, std::size_t size,
-                                rcomp_t rcomp, tag_t tag) noexcept {
+net::verdict handler_queue::add(const net::arrival& from, rcomp_t rcomp, tag_t tag) noexcept {
+  const std::byte* const data = from.data;
+  const std::size_t size = from.size;
   mem::packet* packet = nullptr;
   bool is_kept = false;
   if (size != 0 && may_hold_packet()) {

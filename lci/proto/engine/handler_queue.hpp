@@ -52,8 +52,7 @@ class handler_queue {
   bool is_out_of_reach() const noexcept { return size() != 0 && handler_depth::now() >= limit_; }
 
   // A message for the object of that number. taken or kept; deferred: no memory.
-  LCI_COLD net::verdict add(const net::arrival& from, const std::byte* data, std::size_t size,
-                            rcomp_t rcomp, tag_t tag) noexcept;
+  LCI_COLD net::verdict add(const net::arrival& from, rcomp_t rcomp, tag_t tag) noexcept;
   // A signal. is_completion: of an operation posted here. False: no memory, and all places that
   // were made for that are in use.
   LCI_COLD bool add(comp_impl_t& to, const status_t& status, bool is_completion,

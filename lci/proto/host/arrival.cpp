@@ -61,12 +61,9 @@ mem::memory_place settle_place(host_context& host, const void* buffer) {
   return where;
 }
 
-// The kind that nearly all small messages go to comes first; the others take a call more.
-inline void arrival_sink::signal(comp_impl_t& to, int rank, tag_t tag, void* buffer,
-                                 std::size_t size) noexcept {
-  if (to.attr.comp_type != attr_comp_type_t::handler) [[unlikely]]
-    return host_.engine.signals.signal_now(&to, arrival_status(rank, tag, buffer, size),
-                                           buffer != nullptr ? news::message : news::notification);
+// `to` is a handler. Inlined for its argument: the status is made where the handler reads it.
+[[gnu::always_inline]] inline void arrival_sink::run(const comp_impl_t& to, int rank, tag_t tag,
+                                                     void* buffer, std::size_t size) noexcept {
   try {
     static_cast<const comp::handler&>(to).callee()(arrival_status(rank, tag, buffer, size));
   } catch (...) {
@@ -74,11 +71,19 @@ inline void arrival_sink::signal(comp_impl_t& to, int rank, tag_t tag, void* buf
   }
 }
 
+// The kind that nearly all small messages go to comes first; the others take a call more.
+inline void arrival_sink::signal(comp_impl_t& to, int rank, tag_t tag, void* buffer,
+                                 std::size_t size) noexcept {
+  if (to.attr.comp_type != attr_comp_type_t::handler) [[unlikely]]
+    return host_.engine.signals.signal_now(&to, arrival_status(rank, tag, buffer, size),
+                                           buffer != nullptr ? news::message : news::notification);
+  run(to, rank, tag, buffer, size);
+}
+
 net::verdict arrival_sink::on_message(const net::arrival& message) noexcept {
   if ((message.imm & wire::FAST_BIT) != 0) [[likely]] {
     const wire::imm_layout& layout = host_.engine.shared.imm;
-    return deliver(message, message.data, message.size, layout.rcomp_of(message.imm),
-                   layout.tag_of(message.imm));
+    return deliver(message, layout.rcomp_of(message.imm), layout.tag_of(message.imm));
   }
   return on_control(message);
 }
@@ -97,32 +102,53 @@ net::verdict arrival_sink::on_message_beside(const net::arrival& message) noexce
 // Not inline: a round that found nothing then has fewer registers to keep.
 void arrival_sink::give_home() noexcept { host_.engine.pool.restock(spare_); }
 
-inline mem::packet* arrival_sink::take_packet() noexcept {
-  if (spare_ == nullptr) return host_.engine.pool.get();
-  spare_->state.store(mem::packet_state::out, std::memory_order_relaxed);
-  return std::exchange(spare_, nullptr);
+// Calls nothing. Null: the pool may have more.
+inline mem::packet* arrival_sink::take_packet_at_hand() noexcept {
+  mem::packet* const spare = spare_;
+  if (spare == nullptr) return host_.engine.pool.get_at_hand();
+  spare_ = nullptr;
+  spare->state.store(mem::packet_state::out, std::memory_order_relaxed);
+  return spare;
 }
 
+// Calls nothing that comes back: the way of a receive has no registers to keep.
 [[gnu::always_inline]] inline net::verdict arrival_sink::deliver(const net::arrival& from,
-                                                                 const std::byte* data,
-                                                                 std::size_t size, rcomp_t rcomp,
+                                                                 rcomp_t rcomp,
                                                                  tag_t tag) noexcept {
   const remote_target to = host_.engine.shared.rcomps.find(rcomp);
   if (to.comp != nullptr) [[likely]] {
     if (has_to_wait(*to.comp)) [[unlikely]]
-      return put_off(from, data, size, rcomp, tag);
-    return deliver_am(*to.comp, from, data, size, tag);
+      return put_off(from, rcomp, tag);
+    return deliver_am(*to.comp, from, tag);
   }
-  if (to.match != nullptr)
-    return matcher::of(*to.match).on_eager(host_, from, data, size, tag, to.policy);
+  if (to.match != nullptr) return matcher::of(*to.match).on_eager(host_, from, tag, to.policy);
   return drop_unknown(from.rank, rcomp);
 }
 
-[[gnu::always_inline]] inline net::verdict arrival_sink::deliver_am(comp_impl_t& to,
-                                                                    const net::arrival& from,
-                                                                    const std::byte* data,
-                                                                    std::size_t size,
-                                                                    tag_t tag) noexcept {
+// A few bytes for a handler, with a packet at hand: everything is inlined here, and of calls that
+// come back there is only the handler.
+net::verdict arrival_sink::deliver_am(comp_impl_t& to, const net::arrival& from,
+                                      tag_t tag) noexcept {
+  // Read once: compilers cannot know that what is written here leaves it as it is.
+  const std::size_t size = from.size;
+  if (!to.attr.zero_copy_am || to.attr.comp_type != attr_comp_type_t::handler ||
+      from.packet != nullptr || size > base::COPIED_WITHOUT_CALL ||
+      host_.payloads.load(std::memory_order_relaxed) != nullptr)
+    return deliver_any_am(to, from, tag);
+  mem::packet* const packet = take_packet_at_hand();
+  if (packet == nullptr) [[unlikely]]
+    return deliver_any_am(to, from, tag);
+  base::copy_small(packet->payload(), from.data, size);
+  const mem::packet_hand hand(packet);
+  run(to, from.rank, tag, packet->payload(), size);
+  if (hand.is_returned()) spare_ = packet;
+  return net::verdict::taken;
+}
+
+net::verdict arrival_sink::deliver_any_am(comp_impl_t& to, const net::arrival& from,
+                                          tag_t tag) noexcept {
+  const std::byte* const data = from.data;
+  const std::size_t size = from.size;
   if (to.attr.zero_copy_am) {
     if (host_.payloads.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
       return host_.accelerator->deliver_am(to, from.rank, data, size, tag);
@@ -135,7 +161,8 @@ inline mem::packet* arrival_sink::take_packet() noexcept {
       signal(to, from.rank, tag, const_cast<std::byte*>(data), size);
       return net::verdict::kept;
     }
-    mem::packet* packet = take_packet();
+    mem::packet* packet = take_packet_at_hand();
+    if (packet == nullptr) packet = host_.engine.pool.get();
     if (packet == nullptr) return net::verdict::deferred;
     if (size > packet->capacity) [[unlikely]] {
       // A peer configured with larger packets than ours: fall through to the allocator, which
@@ -156,7 +183,7 @@ net::verdict arrival_sink::deliver_in_turn(const net::arrival& from, rcomp_t rco
                                            tag_t tag) noexcept {
   const remote_target to = host_.engine.shared.rcomps.find(rcomp);
   if (to.comp == nullptr) return drop_unknown(from.rank, rcomp);
-  return deliver_am(*to.comp, from, from.data, from.size, tag);
+  return deliver_any_am(*to.comp, from, tag);
 }
 
 net::verdict arrival_sink::deliver_copy(comp_impl_t& to, int rank, const std::byte* data,
@@ -182,11 +209,10 @@ net::verdict arrival_sink::drop_unknown(int rank, rcomp_t rcomp) noexcept {
 // Messages of the protocols, and those with a head before their payload.
 net::verdict arrival_sink::on_control(const net::arrival& message) noexcept {
   if (wire::kind_of(message.imm) == wire::kind::extended) {
-    const std::byte* data = message.data;
-    std::size_t size = message.size;
+    net::arrival behind = message;
     wire::extended_head head;
-    if (wire::decode_extended(data, size, head))
-      return deliver(message, data, size, head.rcomp, head.tag());
+    if (wire::decode_extended(behind.data, behind.size, head))
+      return deliver(behind, head.rcomp, head.tag());
   } else {
     try {
       net::verdict answer = net::verdict::taken;
@@ -307,13 +333,12 @@ void arrival_sink::on_peer_ended(int rank, bool orderly, std::string_view reason
 
 // Behind those that wait already. Where the depth allows it they all run now, but not before the
 // bytes of this one are safe.
-net::verdict arrival_sink::put_off(const net::arrival& from, const std::byte* data,
-                                   std::size_t size, rcomp_t rcomp, tag_t tag) noexcept {
+net::verdict arrival_sink::put_off(const net::arrival& from, rcomp_t rcomp, tag_t tag) noexcept {
   handler_queue& queue = host_.engine.handlers;
   const bool is_too_deep = depth_ > queue.limit();
   // Nothing is to pile up while the program has all packets: the sender has to wait.
   if (!is_too_deep && queue.is_starved()) return net::verdict::deferred;
-  const net::verdict answer = queue.add(from, data, size, rcomp, tag);
+  const net::verdict answer = queue.add(from, rcomp, tag);
   if (!is_too_deep && answer != net::verdict::deferred) queue.run(queue.size());
   return answer;
 }

@@ -33,25 +33,26 @@ class arrival_sink : public net::sink {
   void on_peer_ended(int rank, bool orderly, std::string_view reason) noexcept final;
 
  private:
-  net::verdict deliver(const net::arrival& from, const std::byte* data, std::size_t size,
-                       rcomp_t rcomp, tag_t tag) noexcept;
-  net::verdict deliver_am(comp_impl_t& to, const net::arrival& from, const std::byte* data,
-                          std::size_t size, tag_t tag) noexcept;
+  net::verdict deliver(const net::arrival& from, rcomp_t rcomp, tag_t tag) noexcept;
+  [[gnu::noinline]] net::verdict deliver_am(comp_impl_t& to, const net::arrival& from,
+                                            tag_t tag) noexcept;
+  [[gnu::noinline]] net::verdict deliver_any_am(comp_impl_t& to, const net::arrival& from,
+                                                tag_t tag) noexcept;
   net::verdict deliver_copy(comp_impl_t& to, int rank, const std::byte* data, std::size_t size,
                             tag_t tag) noexcept;
   // Whether what is for that object has to wait for its turn.
   bool has_to_wait(const comp_impl_t& to) const noexcept {
     return depth_ > host_.engine.handlers.open_to() && comp::runs_user_code(to);
   }
-  LCI_COLD net::verdict put_off(const net::arrival& from, const std::byte* data, std::size_t size,
-                                rcomp_t rcomp, tag_t tag) noexcept;
+  LCI_COLD net::verdict put_off(const net::arrival& from, rcomp_t rcomp, tag_t tag) noexcept;
   LCI_COLD void put_off(comp_impl_t& to, const status_t& status) noexcept;
   LCI_COLD net::verdict on_control(const net::arrival& message) noexcept;
   LCI_COLD net::verdict drop_unknown(int rank, rcomp_t rcomp) noexcept;
 
-  mem::packet* take_packet() noexcept;
+  mem::packet* take_packet_at_hand() noexcept;
   [[gnu::noinline]] void give_home() noexcept;
 
+  void run(const comp_impl_t& to, int rank, tag_t tag, void* buffer, std::size_t size) noexcept;
   void signal(comp_impl_t& to, int rank, tag_t tag, void* buffer, std::size_t size) noexcept;
 
   host_context& host_;

@@ -79,18 +79,21 @@ inline status_t outcome(const receive& to, int rank, tag_t tag, std::size_t size
 // Status of a message at its target. Written in pairs of words: it is passed by value, compilers
 // copy it in pairs, and a load that spans two stores waits until both have left the core. See
 // docs/decisions/0010-way-of-a-small-message.md.
-inline status_t arrival_status(int rank, tag_t tag, void* buffer, std::size_t size,
-                               void* user_context = nullptr) noexcept {
+inline void set_arrival(status_t& status, int rank, tag_t tag, void* buffer,
+                        std::size_t size) noexcept {
   static_assert(offsetof(status_t, error) == 0 && offsetof(status_t, rank) == 4 &&
                 offsetof(status_t, buffer) == 8 && offsetof(status_t, size) == 16 &&
                 offsetof(status_t, tag) == 24);
-  status_t status(errorcode_t::done);
   const auto code = static_cast<std::uint32_t>(errorcode_t::done);
   base::store_pair(&status,
                    std::bit_cast<std::uint64_t>(std::array{code, static_cast<std::uint32_t>(rank)}),
                    reinterpret_cast<std::uintptr_t>(buffer));
   base::store_pair(&status.size, size, tag);
-  status.user_context = user_context;
+}
+inline status_t arrival_status(int rank, tag_t tag, void* buffer, std::size_t size) noexcept {
+  status_t status(errorcode_t::done);
+  set_arrival(status, rank, tag, buffer, size);
+  status.user_context = nullptr;
   return status;
 }
 

@@ -38,8 +38,7 @@ LCI_COLD void send_to_device(host_context& host, receive& to, const status_t& st
 
 // The bytes are in the buffer. `filed`: the message, if it had to wait; what both held is home
 // before the user's code runs, which may need it.
-inline void conclude(host_context& host, receive& to, const status_t& status,
-                     message* filed) noexcept {
+void conclude(host_context& host, receive& to, const status_t& status, message* filed) noexcept {
   const std::uint32_t thread = base::thread_id();
   comp_impl_t* const comp = to.user.comp;
   const std::uint32_t serial = to.user.serial;
@@ -48,6 +47,34 @@ inline void conclude(host_context& host, receive& to, const status_t& status,
   host.common.receives.put(&to, thread);
   if (filed != nullptr) give_back(host, *filed);
   host.engine.signals.signal_given(comp, serial, status, true, news::receive);
+}
+
+// The status is what its object is to be told, and the bytes are in the buffer.
+[[gnu::noinline]] net::verdict conclude_anyhow(host_context& host, receive& to) noexcept {
+  const status_t status = to.user.status;
+  conclude(host, to, status, nullptr);
+  return net::verdict::taken;
+}
+
+// Its record is home, but nobody has it before this thread posts again, which a handler may do.
+[[gnu::noinline]] net::verdict tell(host_context& host, const receive& was) noexcept {
+  const status_t status = was.user.status;
+  host.engine.signals.signal_given(was.user.comp, was.user.serial, status, true, news::receive);
+  return net::verdict::taken;
+}
+
+// conclude() without a call that comes back, for a thread below OVERFLOW_THREAD.
+inline net::verdict conclude_quickly(host_context& host, receive& to,
+                                     std::uint32_t thread) noexcept {
+  if (!host.common.receives.try_put_at_hand(&to, thread)) [[unlikely]]
+    return conclude_anyhow(host, to);
+  net::wanted_by::note(to.thread);
+  to.host->open_receives.add(-1, thread);
+  comp_impl_t* const comp = to.user.comp;
+  if (comp->attr.comp_type != attr_comp_type_t::counter || comp->attr.serial != to.user.serial)
+    return tell(host, to);
+  static_cast<comp::counter*>(comp)->add_one();
+  return net::verdict::taken;
 }
 
 // A receive and the bytes for it, which lie in `filed` if the message had to wait.
@@ -71,13 +98,10 @@ inline bool is_ready_for(const receive& to, std::size_t size) noexcept {
          size <= to.user.status.size;
 }
 
-// complete() for such a receive.
-inline void complete_early(host_context& host, receive& to, const match::match_key& key,
-                           const std::byte* data) noexcept {
-  const status_t& asked = to.user.status;
-  base::copy_small(asked.buffer, data, key.size);
-  conclude(host, to, arrival_status(key.rank, key.tag, asked.buffer, key.size, asked.user_context),
-           nullptr);
+[[gnu::noinline]] net::verdict complete_large(host_context& host, receive& to,
+                                              const std::byte* data) noexcept {
+  std::memcpy(to.user.status.buffer, data, to.user.status.size);
+  return conclude_anyhow(host, to);
 }
 
 // A receive that is too small is used up by its error.
@@ -117,14 +141,6 @@ bool matcher::give_to(host_context& host, receive& to, const match::match_key& k
   return true;
 }
 
-// An eager message straight to a receive that waits. False: none is easily found.
-bool matcher::hand_over(host_context& host, const match::match_key& key,
-                        const std::byte* data) noexcept {
-  while (auto* to = static_cast<receive*>(engine_->take_recv(key)))
-    if (give_to(host, *to, key, data)) return true;
-  return false;
-}
-
 // Meets the message with receives until one takes it or none waits, so that it is not lost when one
 // is too small. False: there is no memory to file it in.
 bool matcher::file(host_context& host, const match::match_key& key, message& m) noexcept {
@@ -141,30 +157,68 @@ bool matcher::file(host_context& host, const match::match_key& key, message& m) 
   return true;
 }
 
-// The message path: everything that a message with a receive in host memory needs is inlined here.
-net::verdict matcher::on_eager(host_context& host, const net::arrival& from, const std::byte* data,
-                               std::size_t size, tag_t tag, matching_policy_t policy) noexcept {
-  const match::match_key key{from.rank, tag, policy, size};
-  if (map_ == nullptr) [[unlikely]]
-    return hand_over(host, key, data) ? net::verdict::taken : keep(host, from, key, data);
-  auto* const to = static_cast<receive*>(map_->take_recv_of(match::exact_key::of(key)));
-  if (to == nullptr) return keep(host, from, key, data);
-  if (!is_ready_for(*to, size)) [[unlikely]]
-    return give_to(host, *to, key, data) ? net::verdict::taken : keep(host, from, key, data);
-  complete_early(host, *to, key, data);
-  return net::verdict::taken;
+// The receive has left its engine. thread: below OVERFLOW_THREAD.
+inline net::verdict matcher::give(host_context& host, const net::arrival& from, tag_t tag,
+                                  matching_policy_t policy, receive& to,
+                                  std::uint32_t thread) noexcept {
+  status_t& status = to.user.status;
+  // Read once: compilers cannot know that what is written here leaves it as it is.
+  const std::size_t size = from.size;
+  if (!is_ready_for(to, size)) [[unlikely]]
+    return give_or_keep(host, from, tag, policy, to);
+  void* const buffer = status.buffer;
+  set_arrival(status, from.rank, tag, buffer, size);
+  if (size > base::COPIED_WITHOUT_CALL) return complete_large(host, to, from.data);
+  base::copy_small(buffer, from.data, size);
+  return conclude_quickly(host, to, thread);
+}
+
+// The message path: all that a message with a receive in host memory needs is inlined here, and
+// what else there may be takes over for good.
+net::verdict matcher::on_eager(host_context& host, const net::arrival& from, tag_t tag,
+                               matching_policy_t policy) noexcept {
+  const std::uint32_t thread = base::detail::thread_id_tls;
+  if (map_ == nullptr || thread >= base::OVERFLOW_THREAD) [[unlikely]]
+    return meet(host, from, tag, policy);
+  const auto found =
+      map_->take_recv_alone(match::exact_key::of(match::match_key{from.rank, tag, policy, 0}));
+  if (!found.is_sure) return meet(host, from, tag, policy);
+  if (found.value == nullptr) return keep(host, from, tag, policy);
+  return give(host, from, tag, policy, *static_cast<receive*>(found.value), thread);
+}
+
+// The same where threads share the engine, and in every other case.
+net::verdict matcher::meet(host_context& host, const net::arrival& from, tag_t tag,
+                           matching_policy_t policy) noexcept {
+  const match::match_key key{from.rank, tag, policy, from.size};
+  auto* const to = static_cast<receive*>(
+      map_ != nullptr ? map_->take_recv_of(match::exact_key::of(key)) : engine_->take_recv(key));
+  if (to == nullptr) return keep(host, from, tag, policy);
+  const std::uint32_t thread = base::thread_id();
+  return thread < base::OVERFLOW_THREAD ? give(host, from, tag, policy, *to, thread)
+                                        : give_or_keep(host, from, tag, policy, *to);
+}
+
+// Every kind of receive. If it cannot take the message, the next one may.
+net::verdict matcher::give_or_keep(host_context& host, const net::arrival& from, tag_t tag,
+                                   matching_policy_t policy, receive& to) noexcept {
+  return give_to(host, to, {from.rank, tag, policy, from.size}, from.data)
+             ? net::verdict::taken
+             : keep(host, from, tag, policy);
 }
 
 // Files a message that no receive waits for, or gives it to one that was posted meanwhile.
-net::verdict matcher::keep(host_context& host, const net::arrival& from,
-                           const match::match_key& key, const std::byte* data) noexcept {
+net::verdict matcher::keep(host_context& host, const net::arrival& from, tag_t tag,
+                           matching_policy_t policy) noexcept {
+  const match::match_key key{from.rank, tag, policy, from.size};
+  const std::byte* const data = from.data;
   const std::size_t size = key.size;
   host_common& shared = host.common;
   message* m = shared.messages.try_get();
   if (m == nullptr) [[unlikely]]
     return net::verdict::deferred;
   m->rank = from.rank;
-  m->tag = key.tag;
+  m->tag = tag;
   m->size = size;
   m->host = &host;
   m->packet = nullptr;

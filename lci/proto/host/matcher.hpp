@@ -40,8 +40,8 @@ class matcher final : public match_target {
 
   // An eager message. deferred: nothing happened, because there was no packet or no memory to keep
   // it in.
-  net::verdict on_eager(host_context& host, const net::arrival& from, const std::byte* data,
-                        std::size_t size, tag_t tag, matching_policy_t policy) noexcept;
+  net::verdict on_eager(host_context& host, const net::arrival& from, tag_t tag,
+                        matching_policy_t policy) noexcept;
   // The request of a rendezvous. The same.
   net::verdict on_rts(host_context& host, int rank, const wire::rts& request,
                       matching_policy_t policy) noexcept;
@@ -53,6 +53,15 @@ class matcher final : public match_target {
   // The same for the most frequent case, without a detour: into host memory, from one rank and with
   // one tag, before its message. retry: nothing happened, and post() is to be called.
   errorcode_t post_early(host_context& host, const early_receive& what) noexcept;
+  // The same without a call, for the thread that has the engine to itself. what() answers an
+  // early_receive, and is asked once it is sure that it is filed: so long nothing of it takes up a
+  // register. Null: nothing happened, and post_early() is to be called. A receive: it is filed, and
+  // end_early() is to be called if any rank has ended.
+  template <class What>
+  receive* post_alone(host_context& host, int rank, tag_t tag, What&& what) noexcept;
+  // A receive was filed for a rank that may have ended. posted: it waits, or was told; fatal: it is
+  // gone, since it would wait for ever.
+  LCI_COLD errorcode_t end_early(host_context& host, receive& record, int rank) noexcept;
   // Takes out the receives of that device for which only that rank could send, which has ended, and
   // answers them for end_receives(), before those of another list.
   receive* take_lost(const host_context& host, int rank, receive* behind = nullptr) noexcept;
@@ -80,28 +89,34 @@ class matcher final : public match_target {
  private:
   using receive_test = std::function<bool(int source, const receive& waiting)>;
   LCI_COLD errorcode_t look_at_peer(host_context& host, const receive& record, int rank) noexcept;
-  LCI_COLD errorcode_t end_early(host_context& host, receive& record, int rank) noexcept;
   bool is_for_parted(host_context& host, int rank, const receive& record) noexcept;
   receive* remove(const receive_test& takes, receive* behind = nullptr) noexcept;
   void forget_messages(host_common& shared, const std::function<bool(message&)>& takes) noexcept;
-  bool hand_over(host_context& host, const match::match_key& key, const std::byte* data) noexcept;
   bool give_to(host_context& host, receive& to, const match::match_key& key,
                const std::byte* data) noexcept;
-  net::verdict keep(host_context& host, const net::arrival& from, const match::match_key& key,
-                    const std::byte* data) noexcept;
+  net::verdict give(host_context& host, const net::arrival& from, tag_t tag,
+                    matching_policy_t policy, receive& to, std::uint32_t thread) noexcept;
+  [[gnu::noinline]] net::verdict meet(host_context& host, const net::arrival& from, tag_t tag,
+                                      matching_policy_t policy) noexcept;
+  [[gnu::noinline]] net::verdict give_or_keep(host_context& host, const net::arrival& from,
+                                              tag_t tag, matching_policy_t policy,
+                                              receive& to) noexcept;
+  [[gnu::noinline]] net::verdict keep(host_context& host, const net::arrival& from, tag_t tag,
+                                      matching_policy_t policy) noexcept;
   bool file(host_context& host, const match::match_key& key, message& m) noexcept;
   bool deliver(host_context& host, receive& to, message& from) noexcept;
   std::unique_ptr<match::engine> engine_;
   match::map_engine* const map_;  // the same, or null: it is of another kind
 };
 
-inline errorcode_t matcher::post_early(host_context& host, const early_receive& what) noexcept {
-  if (map_ == nullptr) return errorcode_t::retry;
-  const std::uint32_t thread = base::thread_id();
-  receive* const record = host.common.receives.try_get(thread);
-  if (record == nullptr) [[unlikely]]
-    return errorcode_t::retry;
-  user_side& user = record->user;
+inline match::exact_key early_key(int rank, tag_t tag) noexcept {
+  return match::exact_key::of(match::match_key{rank, tag, matching_policy_t::rank_tag});
+}
+
+inline void describe(receive& record, host_context& host, const early_receive& what,
+                     std::uint32_t thread) noexcept {
+  record.filed.size = what.size;
+  user_side& user = record.user;
   user.comp = what.comp;
   user.status.rank = what.rank;
   user.status.buffer = what.buffer;
@@ -113,18 +128,41 @@ inline errorcode_t matcher::post_early(host_context& host, const early_receive& 
   user.what = news::receive;
   user.number = 0;
   user.serial = what.comp->attr.serial;
-  record->host = &host;
-  record->region = {};
-  record->region_offset = 0;
-  record->kind = mem::mem_kind::host;
-  record->gpu = -1;
-  record->thread = static_cast<std::uint16_t>(thread);
-  record->preposted = {};
+  record.host = &host;
+  record.region = {};
+  record.region_offset = 0;
+  record.kind = mem::mem_kind::host;
+  record.gpu = -1;
+  record.thread = static_cast<std::uint16_t>(thread);
+  record.preposted = {};
+}
+
+template <class What>
+inline receive* matcher::post_alone(host_context& host, int rank, tag_t tag, What&& what) noexcept {
+  const std::uint32_t thread = base::detail::thread_id_tls;
+  if (map_ == nullptr || thread >= base::OVERFLOW_THREAD) [[unlikely]]
+    return nullptr;
+  receive* record;
+  const auto make = [&]() noexcept -> match::entry* {
+    record = host.common.receives.try_get_at_hand(thread);
+    if (record == nullptr) [[unlikely]]
+      return nullptr;
+    describe(*record, host, what(), thread);
+    host.open_receives.add(1, thread);
+    return &record->filed;
+  };
+  return map_->file_recv_alone(early_key(rank, tag), make) ? record : nullptr;
+}
+
+inline errorcode_t matcher::post_early(host_context& host, const early_receive& what) noexcept {
+  if (map_ == nullptr) return errorcode_t::retry;
+  const std::uint32_t thread = base::thread_id();
+  receive* const record = host.common.receives.try_get(thread);
+  if (record == nullptr) [[unlikely]]
+    return errorcode_t::retry;
+  describe(*record, host, what, thread);
   host.open_receives.add(1, thread);
-  constexpr auto POLICY = matching_policy_t::rank_tag;
-  if (!map_->file_recv(
-          match::exact_key::of(match::match_key{what.rank, what.tag, POLICY, what.size}), what.size,
-          record->filed)) {
+  if (!map_->file_recv(early_key(what.rank, what.tag), record->filed)) {
     host.open_receives.add(-1, thread);
     host.common.receives.put(record, thread);
     return errorcode_t::retry;

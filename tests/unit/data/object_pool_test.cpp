@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "lci/base/thread_id.hpp"
 #include "lci/data/mpmc_ring.hpp"
 #include "tests/support/alloc_counter.hpp"
 
@@ -41,6 +42,27 @@ TEST(object_pool, get__no_heap_after_warm_up) {
   const lci::test::alloc_counter heap;
   for (int i = 0; i < 100; ++i) round();
   EXPECT_EQ(heap.calls(), 0u);
+}
+
+TEST(object_pool, at_hand__only_what_the_thread_has_and_as_much_as_it_keeps) {
+  pool p;
+  const std::uint32_t me = lci::base::thread_id();
+  EXPECT_EQ(p.try_get_at_hand(me), nullptr) << "nothing is made";
+  std::vector<node*> out(1000);
+  for (auto& n : out) n = p.get();
+  while (p.try_get_at_hand(me) != nullptr) {
+  }
+  std::set<node*> kept;
+  for (node* const n : out)
+    if (p.try_put_at_hand(n, me)) kept.insert(n);
+  EXPECT_GT(kept.size(), 10u);
+  EXPECT_LT(kept.size(), out.size()) << "what is more goes to other threads";
+  for (std::size_t left = kept.size(); left != 0; --left) {
+    node* const n = p.try_get_at_hand(me);
+    ASSERT_NE(n, nullptr);
+    EXPECT_EQ(kept.erase(n), 1u);
+  }
+  EXPECT_EQ(p.try_get_at_hand(me), nullptr);
 }
 
 // More than there is room for pieces: the rest lies in one list.

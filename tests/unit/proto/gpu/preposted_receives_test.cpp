@@ -69,9 +69,10 @@ TEST_F(preposted_receives, claim_that_was_faster__leaves_the_message_the_next_re
   const auto b = send(mem_kind::device, 7, 2, 6000);
   EXPECT_EQ(claims, 1u);
   const std::byte data[100] = {};
-  EXPECT_EQ(w[1].matcher->on_eager(w[1].queues->host, {.rank = 0}, data, sizeof(data), 7,
-                                   lci::matching_policy_t::rank_tag),
-            lci::net::verdict::taken);
+  EXPECT_EQ(
+      w[1].matcher->on_eager(w[1].queues->host, {.rank = 0, .data = data, .size = sizeof(data)}, 7,
+                             lci::matching_policy_t::rank_tag),
+      lci::net::verdict::taken);
   w.step(50);
   EXPECT_TRUE(holds(*r1, 2, 6000));
   EXPECT_EQ(r2->told.seen.size(), 1u);

@@ -4,9 +4,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lci/base/thread_id.hpp"
 #include "lci/comp/counter.hpp"
 #include "lci/comp/sync.hpp"
 #include "lci/errors.hpp"
+#include "tests/support/in_thread.hpp"
 #include "tests/support/race_hook.hpp"
 #include "tests/unit/proto/world.hpp"
 
@@ -18,12 +26,15 @@ using lci::proto::early_receive;
 
 constexpr lci::tag_t TAG = 5;
 
-class post_early : public testing::Test {
+enum class way { early, alone };
+
+class post_short : public testing::TestWithParam<way> {
  protected:
-  // They have met, so that an end is noticed.
+  // They have met, so that an end is noticed; and there is a record at hand.
   void SetUp() override {
     send(8, 99);
     w_.step(20);
+    here().queues->host.common.receives.put(here().queues->host.common.receives.get());
   }
   // From rank 1 to rank 0.
   void send(std::size_t size, lci::tag_t tag = TAG) {
@@ -34,7 +45,32 @@ class post_early : public testing::Test {
     return {&told, 1, TAG, buffer_.data(), size, &w_};
   }
   errorcode_t post(lci::comp_impl_t& told, std::size_t size = 16) {
-    return here().matcher->post_early(here().queues->host, asked(told, size));
+    return post(asked(told, size));
+  }
+  // As post_recv() does it.
+  errorcode_t post(const early_receive& what) { return post(*here().matcher, what); }
+  errorcode_t post(lci::proto::matcher& at, const early_receive& what) {
+    lci::proto::host_context& host = here().queues->host;
+    if (GetParam() == way::early) return at.post_early(host, what);
+    lci::proto::receive* const filed =
+        at.post_alone(host, what.rank, what.tag, [&what] { return what; });
+    if (filed == nullptr) return errorcode_t::retry;
+    meanwhile_();
+    return here().core.peers.epoch() != 0 ? at.end_early(host, *filed, what.rank)
+                                          : errorcode_t::posted;
+  }
+  // More of them than there are records at hand.
+  errorcode_t post_surely(const early_receive& what) {
+    const errorcode_t code = post(what);
+    return code == errorcode_t::retry ? here().matcher->post_early(here().queues->host, what)
+                                      : code;
+  }
+  // What happens while a receive is posted, before anybody looks who has ended.
+  errorcode_t post_while(lci::comp_impl_t& told, std::function<void()> something) {
+    meanwhile_ = std::move(something);
+    if (GetParam() == way::alone) return post(told);
+    const race_hook hook("map_engine.file_recv.before_lock", meanwhile_, 1);
+    return post(told);
   }
   node& here() { return w_[0]; }
   std::int64_t open() { return here().queues->host.open_receives.sum(); }
@@ -43,9 +79,16 @@ class post_early : public testing::Test {
   std::vector<std::byte> data_ = pattern(LARGE);
   std::vector<std::byte> buffer_ = std::vector<std::byte>(LARGE);
   recorder told_;
-};
 
-TEST_F(post_early, its_message__comes_with_everything_that_a_status_has) {
+ private:
+  std::function<void()> meanwhile_ = [] {};
+};
+INSTANTIATE_TEST_SUITE_P(ways, post_short, testing::Values(way::early, way::alone),
+                         [](const auto& of) {
+                           return std::string(of.param == way::early ? "early" : "alone");
+                         });
+
+TEST_P(post_short, its_message__comes_with_everything_that_a_status_has) {
   EXPECT_EQ(post(told_), errorcode_t::posted);
   EXPECT_EQ(open(), 1);
   send(8);
@@ -62,12 +105,10 @@ TEST_F(post_early, its_message__comes_with_everything_that_a_status_has) {
   EXPECT_EQ(open(), 0);
 }
 
-TEST_F(post_early, many__in_the_order_of_posts) {
+TEST_P(post_short, many__in_the_order_of_posts) {
   std::vector<recorder> all(200);
   for (std::size_t i = 0; i < all.size(); ++i)
-    ASSERT_EQ(
-        here().matcher->post_early(here().queues->host, {&all[i], 1, TAG, &buffer_[i], 1, nullptr}),
-        errorcode_t::posted);
+    ASSERT_EQ(post_surely({&all[i], 1, TAG, &buffer_[i], 1, nullptr}), errorcode_t::posted);
   for (std::size_t i = 0; i < all.size(); ++i) {
     send(1);
     w_.step(5);
@@ -76,7 +117,7 @@ TEST_F(post_early, many__in_the_order_of_posts) {
   }
 }
 
-TEST_F(post_early, a_large_message__is_fetched_into_it) {
+TEST_P(post_short, a_large_message__is_fetched_into_it) {
   EXPECT_EQ(post(told_, LARGE), errorcode_t::posted);
   auto out = w_[1].outgoing(0, data_.data(), LARGE, w_[1].engine_rcomp(), TAG);
   ASSERT_EQ(lci::proto::start_message(out), errorcode_t::posted);
@@ -86,7 +127,7 @@ TEST_F(post_early, a_large_message__is_fetched_into_it) {
   EXPECT_EQ(buffer_, data_);
 }
 
-TEST_F(post_early, a_counter__counts) {
+TEST_P(post_short, a_counter__counts) {
   lci::comp::counter count{lci::comp_attr_t{}};
   EXPECT_EQ(post(count), errorcode_t::posted);
   send(8);
@@ -94,7 +135,7 @@ TEST_F(post_early, a_counter__counts) {
   EXPECT_EQ(count.get(), 1);
 }
 
-TEST_F(post_early, a_message_that_is_there__is_left_to_post) {
+TEST_P(post_short, a_message_that_is_there__is_left_to_post) {
   send(8);
   w_.step(20);
   EXPECT_EQ(post(told_), errorcode_t::retry);
@@ -103,14 +144,14 @@ TEST_F(post_early, a_message_that_is_there__is_left_to_post) {
   EXPECT_EQ(here().receive(1, buffer_.data(), 16, TAG, &told_, got), errorcode_t::done);
 }
 
-TEST_F(post_early, another_kind_of_engine__is_left_to_post) {
+TEST_P(post_short, another_kind_of_engine__is_left_to_post) {
   lci::proto::matcher lists(lci::match::make_engine(lci::attr_matching_engine_type_t::queue));
-  EXPECT_EQ(lists.post_early(here().queues->host, asked(told_)), errorcode_t::retry);
+  EXPECT_EQ(post(lists, asked(told_)), errorcode_t::retry);
   EXPECT_EQ(lists.engine().size(), 0u);
   EXPECT_EQ(open(), 0);
 }
 
-TEST_F(post_early, too_small__is_used_up_by_the_error) {
+TEST_P(post_short, too_small__is_used_up_by_the_error) {
   EXPECT_EQ(post(told_, 4), errorcode_t::posted);
   send(8);
   w_.step(20);
@@ -123,7 +164,7 @@ TEST_F(post_early, too_small__is_used_up_by_the_error) {
       << "the message is still there";
 }
 
-TEST_F(post_early, an_object_that_was_freed__is_not_told) {
+TEST_P(post_short, an_object_that_was_freed__is_not_told) {
   EXPECT_EQ(post(told_), errorcode_t::posted);
   ++told_.attr.serial;  // another object in the same place
   send(8);
@@ -133,35 +174,102 @@ TEST_F(post_early, an_object_that_was_freed__is_not_told) {
 }
 
 // Its receives were taken out before this one is filed.
-TEST_F(post_early, a_rank_that_dies_meanwhile__ends_it) {
+TEST_P(post_short, a_rank_that_dies_meanwhile__ends_it) {
   if (!has_race_points) GTEST_SKIP() << RACE_POINTS_MISSING;
   lci::comp::sync told{lci::comp_attr_t{}};
-  const race_hook hook(
-      "map_engine.file_recv.before_lock",
-      [&] {
-        w_.sim.kill(1);
-        w_.step(50);
-        ASSERT_TRUE(here().core.peers.has_failed(1));
-      },
-      1);
-  EXPECT_EQ(post(told), errorcode_t::posted);
+  EXPECT_EQ(post_while(told,
+                       [&] {
+                         w_.sim.kill(1);
+                         w_.step(50);
+                         ASSERT_TRUE(here().core.peers.has_failed(1));
+                       }),
+            errorcode_t::posted);
   EXPECT_EQ(told.lost(), 1);
   EXPECT_EQ(open(), 0);
 }
 
-TEST_F(post_early, a_rank_that_leaves_meanwhile__is_refused) {
+TEST_P(post_short, a_rank_that_leaves_meanwhile__is_refused) {
   if (!has_race_points) GTEST_SKIP() << RACE_POINTS_MISSING;
-  const race_hook hook(
-      "map_engine.file_recv.before_lock",
-      [&] {
-        w_[1].fabric->leave();
-        w_.step(50);
-        ASSERT_TRUE(here().core.peers.has_ended(1));
-      },
-      1);
-  EXPECT_EQ(post(told_), errorcode_t::fatal);
+  EXPECT_EQ(post_while(told_,
+                       [&] {
+                         w_[1].fabric->leave();
+                         w_.step(50);
+                         ASSERT_TRUE(here().core.peers.has_ended(1));
+                       }),
+            errorcode_t::fatal);
   EXPECT_TRUE(told_.seen.empty());
   EXPECT_EQ(open(), 0);
+}
+
+// The record is home by then, and the next receive may be in it.
+TEST_P(post_short, another_one_from_its_own_handler__leaves_what_it_is_told) {
+  class poster final : public lci::comp_impl_t {
+   public:
+    explicit poster(std::function<void()> act) : act_(std::move(act)) {}
+    void signal(lci::status_t status) override {
+      act_();
+      seen = status;
+    }
+    lci::status_t seen;
+
+   private:
+    std::function<void()> act_;
+  };
+  std::vector<std::byte> other(16);
+  poster first([&] {
+    EXPECT_EQ(post({&told_, 1, TAG + 1, other.data(), 16, nullptr}), errorcode_t::posted);
+  });
+  EXPECT_EQ(post(first), errorcode_t::posted);
+  send(8);
+  w_.step(20);
+  EXPECT_EQ(first.seen.tag, TAG);
+  EXPECT_EQ(first.seen.buffer, buffer_.data());
+  EXPECT_EQ(first.seen.size, 8u);
+  EXPECT_EQ(first.seen.user_context, &w_);
+  send(4, TAG + 1);
+  w_.step(20);
+  ASSERT_EQ(told_.seen.size(), 1u);
+  EXPECT_EQ(told_.seen[0].buffer, other.data());
+}
+
+// More bytes than are copied without a call, and fewer.
+TEST_P(post_short, each_size__arrives_whole) {
+  for (const std::size_t size : {0, 1, 7, 8, 9, 16, 31, 32, 33, 64, 200}) {
+    std::fill(buffer_.begin(), buffer_.end(), std::byte{0});
+    ASSERT_EQ(post(told_, 256), errorcode_t::posted);
+    send(size);
+    w_.step(20);
+    ASSERT_FALSE(told_.seen.empty());
+    EXPECT_EQ(told_.seen.back().size, size);
+    EXPECT_TRUE(std::equal(data_.begin(), data_.begin() + static_cast<std::ptrdiff_t>(size),
+                           buffer_.begin()));
+    EXPECT_EQ(buffer_[size], std::byte{0});
+  }
+  EXPECT_EQ(open(), 0);
+}
+
+// What needs a call is left to post_early(), untouched.
+class post_alone : public post_short {};
+INSTANTIATE_TEST_SUITE_P(left, post_alone, testing::Values(way::alone));
+
+TEST_P(post_alone, without_a_record_at_hand) {
+  auto& pool = here().queues->host.common.receives;
+  std::vector<lci::proto::receive*> taken;
+  const std::uint32_t thread = lci::base::thread_id();
+  while (lci::proto::receive* const one = pool.try_get_at_hand(thread)) taken.push_back(one);
+  const std::size_t filed = here().matcher->engine().size();
+  EXPECT_EQ(post(told_), errorcode_t::retry);
+  EXPECT_EQ(here().matcher->engine().size(), filed);
+  EXPECT_EQ(open(), 0);
+  for (lci::proto::receive* const one : taken) pool.put(one);
+  EXPECT_EQ(post(told_), errorcode_t::posted);
+}
+
+TEST_P(post_alone, while_threads_share_the_engine) {
+  EXPECT_EQ(post(told_), errorcode_t::posted);
+  lci::test::in_thread(
+      [&] { EXPECT_EQ(post(told_), errorcode_t::retry) << "has never been here"; });
+  EXPECT_EQ(open(), 1);
 }
 
 }  // namespace
