@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "tools/perf/calibration.hpp"
 #include "tools/perf/handover.hpp"
 #include "tools/perf/rivals.hpp"
 
@@ -129,20 +130,13 @@ void campaign::warm_up(const row& what, contestant& who) {
 // How many messages take about as long as was asked for.
 std::uint64_t campaign::calibrate(const row& what, contestant& who) {
   if (asked_.messages > 0) return asked_.messages;
-  std::uint64_t count = what.size >= (1u << 20) ? 1 : 64;
-  for (;;) {
-    const order given = make_order(what, count);
+  calibration counts(what.size >= (1u << 20) ? 1 : 64, asked_.block_ms * 1e6, MOST_MESSAGES);
+  while (!counts.is_done()) {
+    const order given = make_order(what, counts.count());
     const std::vector<result> results = who.give(given);
-    const double ns = std::max(1.0, static_cast<double>(results[0].end_ns - results[0].begin_ns));
-    const double wanted = asked_.block_ms * 1e6;
-    if (ns >= 0.5 * wanted || given.count >= MOST_MESSAGES) {
-      const double fits = static_cast<double>(given.count) * wanted / ns;
-      return std::clamp<std::uint64_t>(static_cast<std::uint64_t>(fits), 1, MOST_MESSAGES);
-    }
-    // Short runs are slower than long ones: go up in steps.
-    const double factor = std::clamp(wanted / ns, 2.0, 16.0);
-    count = static_cast<std::uint64_t>(static_cast<double>(given.count) * factor);
+    counts.took(given.count, static_cast<double>(results[0].end_ns - results[0].begin_ns));
   }
+  return counts.count();
 }
 
 void campaign::drop(std::unique_ptr<contestant>& who, entry& of, const char* problem) {
