@@ -20,10 +20,10 @@ std::unique_ptr<net::endpoint> device::make_endpoint() {
 std::size_t device::poll(net::sink& to, std::size_t max) noexcept {
   device_queues& queues = queues_;
   base::detail::thread_record* const me = base::detail::thread_record_tls;
-  ++detail::polls_tls;
   if (!queues.polling.look_in(me)) [[unlikely]]
     return poll_elsewhere(to, max);
   base::turn_away::end();
+  ++detail::polls_tls;
   if (!queues.in.begin()) [[unlikely]]
     return poll_closer(to, max, *me);
   return look_at_lanes(to, max, *me);

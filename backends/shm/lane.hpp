@@ -31,8 +31,8 @@ using base::copy_small;
 
 namespace detail {
 extern const slot never_filled;  // where a dead lane looks
-// Polls by the calling thread, of any device of this backend, also where another thread is the
-// poller.
+// Polls by the calling thread of devices of this backend whose poller it is. Those beside another
+// poller do not count; whether they should makes no difference that could be measured.
 extern constinit thread_local std::uint32_t polls_tls __attribute__((tls_model("initial-exec")));
 }  // namespace detail
 
