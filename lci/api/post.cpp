@@ -70,8 +70,8 @@ inline proto::early_receive ordinary_receive(const post_args& a) noexcept {
   return {a.local_comp.p_impl, a.rank, a.tag, a.local_buffer, a.size, a.user_context};
 }
 
-// Any receive. The other two take an ordinary one further: where threads share the engine, or a
-// message is there already; and when a rank has ended since it was filed.
+// Any receive. The other two take an ordinary one further: where threads share the engine or no
+// record is at hand; and when a rank has ended since it was filed.
 [[gnu::noinline]] status_t post_receive(const post_args& a, endpoint_impl_t& end);
 [[gnu::noinline]] status_t post_shared_receive(const post_args& a, endpoint_impl_t& end);
 LCI_COLD status_t end_receive(const post_args& a, endpoint_impl_t& end, proto::receive& filed);
@@ -102,13 +102,13 @@ status_t post_recv(const post_args& a) {
   endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
   if (!is_ordinary_receive(a, end)) [[unlikely]]
     return post_receive(a, end);
-  proto::receive* const filed = api::find_engine(a, end).match.post_alone(
+  const auto posted = api::find_engine(a, end).match.post_alone(
       end.device.queues.host, a.rank, a.tag, [&a]() noexcept { return ordinary_receive(a); });
-  if (filed == nullptr) [[unlikely]]
-    return post_shared_receive(a, end);
+  if (posted.filed == nullptr) [[unlikely]]
+    return posted.message_waits ? post_receive(a, end) : post_shared_receive(a, end);
   LCI_RACE_POINT("post.post_recv.after_filing");
   if (end.core.peers.epoch() != 0) [[unlikely]]
-    return end_receive(a, end, *filed);
+    return end_receive(a, end, *posted.filed);
   return api::status_of(a, errorcode_t::posted);
 }
 

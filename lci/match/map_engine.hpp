@@ -55,21 +55,26 @@ class map_engine final : public engine {
   }
   // The message path: the same, inlined where it is called.
   void* take_recv_of(const exact_key& wanted) noexcept;
-  // Files a receive without a wildcard, if no message waits for it and no wildcard is in use. Its
-  // size is set. False: nothing happened, insert_recv() finds out.
+  // Files a receive without a wildcard, if no message waits for it and no wildcard is in use. The
+  // caller has set its size. False: nothing happened, insert_recv() finds out.
   bool file_recv(const exact_key& key, entry& mine) noexcept;
-  // Both once more for the thread that the bias is towards, in most cases. They call nothing, so
-  // the functions that they are inlined in keep no registers for others: a fifth of the
-  // instructions of a receive. See docs/decisions/0059-nothing-is-called.md.
+  // The same two for the thread that has the bias; they leave rare cases to the functions above.
+  // They call nothing, so the functions that they are inlined in save no registers for them. See
+  // docs/decisions/0059-only-tail-calls.md.
   struct quick_take {
     bool is_sure;  // false: take_recv_of() has to look
     void* value;   // as there
   };
   quick_take take_recv_alone(const exact_key& wanted) noexcept;
-  // make() gives the entry, or null if there is none at hand; it is called once nothing else is in
-  // the way of filing it. False: file_recv() has to try.
+  enum class filing : std::uint8_t {
+    done,
+    left,          // nothing happened, file_recv() has to try
+    message_waits  // nothing happened, and file_recv() would find that too
+  };
+  // make() gives the entry, or null if there is none at hand; it is called when nothing else is in
+  // the way of filing it.
   template <class Make>
-  bool file_recv_alone(const exact_key& key, Make&& make) noexcept;
+  filing file_recv_alone(const exact_key& key, Make&& make) noexcept;
   void* insert_recv(const recv_pattern& pattern, void* value) override;
   void* insert_recv(const recv_pattern& pattern, entry& mine) override;
   void* insert_raw(matching_entry_key_t key, void* value, matching_entry_type_t type) override;
@@ -216,25 +221,27 @@ inline void* map_engine::take_recv_of(const exact_key& wanted) noexcept {
 }
 
 template <class Make>
-inline bool map_engine::file_recv_alone(const exact_key& key, Make&& make) noexcept {
-  if (!bias_.enter_brief_at_once()) return false;
+inline map_engine::filing map_engine::file_recv_alone(const exact_key& key, Make&& make) noexcept {
+  if (!bias_.enter_brief_at_once()) return filing::left;
   // edge map_engine.current, reader: pairs with the store in grow().
   table* const t = current_.load(std::memory_order_acquire);
-  bool is_filed = false;
+  filing answer = filing::left;
   if (t->is_open()) [[likely]] {
     bucket& b = t->of(key);
     entry** const at = b.queues.find(key);
-    // A bucket that may become too full is left to file_recv(), which makes the table larger.
-    if (*at == nullptr ? b.queues.count() < CROWDED : (*at)->type == matching_entry_type_t::recv) {
+    if (*at != nullptr && (*at)->type != matching_entry_type_t::recv) {
+      answer = filing::message_waits;
+    } else if (*at != nullptr || b.queues.count() < CROWDED) {
+      // A bucket that may become too full is left to file_recv(), which makes the table larger.
       if (entry* const mine = make(); mine != nullptr) [[likely]] {
         prepare(*mine, key);
         b.queues.append(at, mine);
-        is_filed = true;
+        answer = filing::done;
       }
     }
   }
   base::lock_bias::leave_brief();
-  return is_filed;
+  return answer;
 }
 
 inline map_engine::quick_take map_engine::take_recv_alone(const exact_key& wanted) noexcept {

@@ -5,6 +5,9 @@
 // makes progress. Each rank steps itself: this program forks, its child is the rank. Exit status
 // 77: nothing could be counted here.
 #include <gtest/gtest.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -259,6 +262,11 @@ bool judge(const std::vector<step_section>& all, section_id id, const char* name
   return locked <= locked_limit * instructions.size() && with_system_call == 0;
 }
 
+bool has_membarrier() {
+  const long known = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0);
+  return known > 0 && (known & MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -277,9 +285,10 @@ int main(int argc, char** argv) {
   good &= judge(report.sections, PROGRESS, "progress to handler", 540);
   good &= judge(report.sections, IDLE_PROGRESS, "progress without message", 215);
   good &= judge(report.sections, SEND, "post of a send", 240);
-  // The lock of a bucket of the matching engine, and what adds to the counter.
-  good &= judge(report.sections, RECEIVE, "post of a receive", 300, 1);
-  good &= judge(report.sections, MATCH, "progress to a posted receive", 550, 2);
+  // The locked one is what adds to the counter. Without membarrier each visit of an engine is one.
+  const std::uint64_t visits = has_membarrier() ? 0 : 1;
+  good &= judge(report.sections, RECEIVE, "post of a receive", 300, visits);
+  good &= judge(report.sections, MATCH, "progress to a posted receive", 550, 1 + visits);
   good &= judge(report.sections, PUT, "post of a put", 370);
   return good ? 0 : 1;
 }

@@ -44,6 +44,12 @@ class signaller {
     }
     signal(to, status, is_completion, what);
   }
+  // The same for a counter, without a call. False: it is none, or was freed, and nothing happened.
+  static bool count_given(comp_impl_t* to, std::uint32_t serial) noexcept {
+    if (to->attr.comp_type != attr_comp_type_t::counter || to->attr.serial != serial) return false;
+    static_cast<comp::counter*>(to)->add_one();
+    return true;
+  }
   // Another object is in its place, or none: it was freed before.
   LCI_COLD void keep_freed(const comp_impl_t* to, const status_t& status, news what) noexcept;
   // The buffer of a message whose object was freed goes back, to where messages get theirs now.

@@ -111,7 +111,7 @@ inline mem::packet* arrival_sink::take_packet_at_hand() noexcept {
   return spare;
 }
 
-// Calls nothing that comes back: the way of a receive has no registers to keep.
+// Tail calls only: the way to a receive saves no registers.
 [[gnu::always_inline]] inline net::verdict arrival_sink::deliver(const net::arrival& from,
                                                                  rcomp_t rcomp,
                                                                  tag_t tag) noexcept {
@@ -125,8 +125,8 @@ inline mem::packet* arrival_sink::take_packet_at_hand() noexcept {
   return drop_unknown(from.rank, rcomp);
 }
 
-// A few bytes for a handler, with a packet at hand: everything is inlined here, and of calls that
-// come back there is only the handler.
+// A few bytes for a handler, with a packet at hand: nothing is called but the handler, and the slow
+// paths are tail calls.
 net::verdict arrival_sink::deliver_am(comp_impl_t& to, const net::arrival& from,
                                       tag_t tag) noexcept {
   // Read once: compilers cannot know that what is written here leaves it as it is.

@@ -63,18 +63,15 @@ void conclude(host_context& host, receive& to, const status_t& status, message* 
   return net::verdict::taken;
 }
 
-// conclude() without a call that comes back, for a thread below OVERFLOW_THREAD.
+// conclude() with tail calls only, for a thread below OVERFLOW_THREAD.
 inline net::verdict conclude_quickly(host_context& host, receive& to,
                                      std::uint32_t thread) noexcept {
   if (!host.common.receives.try_put_at_hand(&to, thread)) [[unlikely]]
     return conclude_anyhow(host, to);
   net::wanted_by::note(to.thread);
   to.host->open_receives.add(-1, thread);
-  comp_impl_t* const comp = to.user.comp;
-  if (comp->attr.comp_type != attr_comp_type_t::counter || comp->attr.serial != to.user.serial)
-    return tell(host, to);
-  static_cast<comp::counter*>(comp)->add_one();
-  return net::verdict::taken;
+  return signaller::count_given(to.user.comp, to.user.serial) ? net::verdict::taken
+                                                              : tell(host, to);
 }
 
 // A receive and the bytes for it, which lie in `filed` if the message had to wait.
@@ -173,8 +170,8 @@ inline net::verdict matcher::give(host_context& host, const net::arrival& from, 
   return conclude_quickly(host, to, thread);
 }
 
-// The message path: all that a message with a receive in host memory needs is inlined here, and
-// what else there may be takes over for good.
+// The message path: all that a message with a receive in host memory needs is inlined here; the
+// slow paths are tail calls.
 net::verdict matcher::on_eager(host_context& host, const net::arrival& from, tag_t tag,
                                matching_policy_t policy) noexcept {
   const std::uint32_t thread = base::detail::thread_id_tls;

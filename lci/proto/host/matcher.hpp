@@ -38,8 +38,8 @@ class matcher final : public match_target {
 
   match::engine& engine() noexcept { return *engine_; }
 
-  // An eager message. deferred: nothing happened, because there was no packet or no memory to keep
-  // it in.
+  // An eager message. deferred: there was no packet or no memory to keep it in; no receive has
+  // taken it.
   net::verdict on_eager(host_context& host, const net::arrival& from, tag_t tag,
                         matching_policy_t policy) noexcept;
   // The request of a rendezvous. The same.
@@ -54,11 +54,14 @@ class matcher final : public match_target {
   // one tag, before its message. retry: nothing happened, and post() is to be called.
   errorcode_t post_early(host_context& host, const early_receive& what) noexcept;
   // The same without a call, for the thread that has the engine to itself. what() answers an
-  // early_receive, and is asked once it is sure that it is filed: so long nothing of it takes up a
-  // register. Null: nothing happened, and post_early() is to be called. A receive: it is filed, and
-  // end_early() is to be called if any rank has ended.
+  // early_receive; it is called when filing cannot fail any more, and until then its fields occupy
+  // no registers.
+  struct quick_post {
+    receive* filed;      // end_early() is to be called if any rank has ended; null: not filed
+    bool message_waits;  // then: post() is to be called at once, otherwise post_early()
+  };
   template <class What>
-  receive* post_alone(host_context& host, int rank, tag_t tag, What&& what) noexcept;
+  quick_post post_alone(host_context& host, int rank, tag_t tag, What&& what) noexcept;
   // A receive was filed for a rank that may have ended. posted: it waits, or was told; fatal: it is
   // gone, since it would wait for ever.
   LCI_COLD errorcode_t end_early(host_context& host, receive& record, int rank) noexcept;
@@ -138,10 +141,11 @@ inline void describe(receive& record, host_context& host, const early_receive& w
 }
 
 template <class What>
-inline receive* matcher::post_alone(host_context& host, int rank, tag_t tag, What&& what) noexcept {
+inline matcher::quick_post matcher::post_alone(host_context& host, int rank, tag_t tag,
+                                               What&& what) noexcept {
   const std::uint32_t thread = base::detail::thread_id_tls;
   if (map_ == nullptr || thread >= base::OVERFLOW_THREAD) [[unlikely]]
-    return nullptr;
+    return {nullptr, false};
   receive* record;
   const auto make = [&]() noexcept -> match::entry* {
     record = host.common.receives.try_get_at_hand(thread);
@@ -151,7 +155,10 @@ inline receive* matcher::post_alone(host_context& host, int rank, tag_t tag, Wha
     host.open_receives.add(1, thread);
     return &record->filed;
   };
-  return map_->file_recv_alone(early_key(rank, tag), make) ? record : nullptr;
+  const auto answer = map_->file_recv_alone(early_key(rank, tag), make);
+  if (answer != match::map_engine::filing::done) [[unlikely]]
+    return {nullptr, answer == match::map_engine::filing::message_waits};
+  return {record, false};
 }
 
 inline errorcode_t matcher::post_early(host_context& host, const early_receive& what) noexcept {

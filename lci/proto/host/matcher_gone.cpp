@@ -41,8 +41,9 @@ receive* matcher::remove(const receive_test& takes, receive* behind) noexcept {
   return behind;
 }
 
-// A receive that was just filed for a rank that left: true if nothing can meet it any more
-// and it has left the engine. By its address: once parting is over nobody else takes it out.
+// A receive that this thread has just filed for a rank that left: true if nothing can meet it any
+// more and it has left the engine. By its address, and by the thread, since a message may have met
+// it and another thread have filed the same record; once parting is over nobody else takes it out.
 bool matcher::is_for_parted(host_context& host, int rank, const receive& record) noexcept {
   switch (host.parted_from(rank)) {
     case parting::not_yet:
@@ -50,10 +51,12 @@ bool matcher::is_for_parted(host_context& host, int rank, const receive& record)
     case parting::begun:  // by another thread, which may have passed by
       if (end_receives(take_lost(host, rank)) != 0) host.engine.watch.miss(rank);
       break;
-    case parting::over:
+    case parting::over: {
+      const auto thread = static_cast<std::uint16_t>(base::thread_id());
       return remove([&](int source, const receive& to) {
-               return source == rank && &to == &record;
+               return source == rank && &to == &record && to.thread == thread;
              }) != nullptr;
+    }
   }
   return false;
 }

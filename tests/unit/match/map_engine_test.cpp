@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <thread>
 #include <vector>
 
 #include "lci/base/platform.hpp"
 #include "lci/base/rough_clock.hpp"
+#include "lci/base/thread_id.hpp"
 #include "tests/support/in_thread.hpp"
 #include "tests/support/race_hook.hpp"
 #include "tests/unit/match/engines.hpp"
@@ -103,20 +105,21 @@ class file_recv : public testing::TestWithParam<bool> {
     mine_.value = as_value(60);
     mine_.is_lent = true;
     mine_.size = 8;
-    take(0);  // this thread has the engine to itself
+    engine_.take_recv({1, 0, BOTH});  // the bias is towards this thread
   }
   bool file(tag_t tag) { return file(tag, mine_); }
   bool file(tag_t tag, lci::match::entry& it) {
     const exact_key key = exact_key::of(match_key{1, tag, BOTH});
-    return is_alone() ? engine_.file_recv_alone(key, [&it] { return &it; })
-                      : engine_.file_recv(key, it);
+    if (!is_alone()) return engine_.file_recv(key, it);
+    filed_ = engine_.file_recv_alone(key, [&it] { return &it; });
+    return filed_ == map_engine::filing::done;
   }
   void* take(tag_t tag) {
     const match_key key{1, tag, BOTH};
     if (!is_alone()) return engine_.take_recv(key);
     const auto found = engine_.take_recv_alone(exact_key::of(key));
-    EXPECT_TRUE(found.is_sure || found.value == nullptr);
-    return found.is_sure ? found.value : engine_.take_recv(key);
+    EXPECT_TRUE(found.is_sure);
+    return found.value;
   }
   static bool is_alone() { return GetParam(); }
   void TearDown() override {
@@ -124,6 +127,7 @@ class file_recv : public testing::TestWithParam<bool> {
   }
   map_engine engine_;
   lci::match::entry mine_;
+  map_engine::filing filed_ = map_engine::filing::left;
 };
 
 INSTANTIATE_TEST_SUITE_P(alone, file_recv, testing::Bool());
@@ -157,6 +161,9 @@ TEST_P(file_recv, comes_after_those_of_its_key) {
 TEST_P(file_recv, a_message_that_waits_is_left_to_the_caller) {
   EXPECT_EQ(send(engine_, 7, 1), nullptr);
   EXPECT_FALSE(file(7));
+  if (is_alone()) {
+    EXPECT_EQ(filed_, map_engine::filing::message_waits);
+  }
   EXPECT_EQ(engine_.size(), 1u);
   EXPECT_EQ(engine_.insert_recv({1, 7, BOTH}, mine_), as_value(1));
 }
@@ -194,10 +201,9 @@ INSTANTIATE_TEST_SUITE_P(alone, alone_left, testing::Values(true));
 
 TEST_P(alone_left, what_the_pool_has_to_get_back) {
   EXPECT_EQ(recv(engine_, 7, 1), nullptr);
-  const auto found = engine_.take_recv_alone(exact_key::of(match_key{1, 7, BOTH}));
-  EXPECT_FALSE(found.is_sure);
+  EXPECT_FALSE(engine_.take_recv_alone(exact_key::of(match_key{1, 7, BOTH})).is_sure);
   EXPECT_EQ(engine_.size(), 1u);
-  EXPECT_EQ(take(7), as_value(1));
+  EXPECT_EQ(send(engine_, 7, 2), as_value(1));
 }
 
 TEST_P(alone_left, while_a_wildcard_is_in_use) {
@@ -208,20 +214,54 @@ TEST_P(alone_left, while_a_wildcard_is_in_use) {
 }
 
 TEST_P(alone_left, without_an_entry) {
-  const exact_key key = exact_key::of(match_key{1, 7, BOTH});
-  EXPECT_FALSE(
-      engine_.file_recv_alone(key, [] { return static_cast<lci::match::entry*>(nullptr); }));
+  const auto none = [] { return static_cast<lci::match::entry*>(nullptr); };
+  EXPECT_EQ(engine_.file_recv_alone(exact_key::of(match_key{1, 7, BOTH}), none),
+            map_engine::filing::left);
   EXPECT_EQ(engine_.size(), 0u);
 }
 
-TEST_P(alone_left, to_another_thread) {
+TEST_P(alone_left, to_a_thread_that_the_bias_is_not_towards) {
   ASSERT_TRUE(file(7));
   lci::test::in_thread([&] {
+    lci::base::thread_id();
     EXPECT_FALSE(engine_.take_recv_alone(exact_key::of(match_key{1, 7, BOTH})).is_sure);
     lci::match::entry other;
     EXPECT_FALSE(file(8, other));
   });
   EXPECT_EQ(take(7), as_value(60)) << "and it stays with this one";
+}
+
+// Two threads post, each with a key of its own, and a third one sends: the bias moves, and ends.
+TEST_P(alone_left, to_threads_that_share__each_receive_meets_one_message) {
+  constexpr std::size_t N = 2000;
+  std::vector<std::vector<lci::match::entry>> mine(2);
+  const auto post = [&](std::size_t which) {
+    for (std::size_t i = 0; i < N; ++i) {
+      lci::match::entry& it = mine[which][i];
+      it.value = as_value(1 + which);
+      it.is_lent = true;
+      while (!file(which, it) && !engine_.file_recv(exact_key::of(match_key{1, which, BOTH}), it)) {
+      }
+    }
+  };
+  for (auto& all : mine) all = std::vector<lci::match::entry>(N);
+  std::thread first(post, 0), second(post, 1);
+  std::size_t met[2] = {};
+  while (met[0] + met[1] < 2 * N) {
+    for (tag_t tag = 0; tag < 2; ++tag) {
+      const match_key key{1, tag, BOTH};
+      const auto quick = engine_.take_recv_alone(exact_key::of(key));
+      void* const value = quick.is_sure ? quick.value : engine_.take_recv(key);
+      if (value == nullptr) continue;
+      EXPECT_EQ(value, as_value(1 + tag));
+      ++met[tag];
+    }
+  }
+  first.join();
+  second.join();
+  EXPECT_EQ(met[0], N);
+  EXPECT_EQ(met[1], N);
+  EXPECT_EQ(engine_.size(), 0u);
 }
 
 // A message has found its table open; before it takes the bucket's lock, a wildcard is posted.

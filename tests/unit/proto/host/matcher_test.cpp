@@ -52,11 +52,11 @@ class post_short : public testing::TestWithParam<way> {
   errorcode_t post(lci::proto::matcher& at, const early_receive& what) {
     lci::proto::host_context& host = here().queues->host;
     if (GetParam() == way::early) return at.post_early(host, what);
-    lci::proto::receive* const filed =
-        at.post_alone(host, what.rank, what.tag, [&what] { return what; });
-    if (filed == nullptr) return errorcode_t::retry;
+    const auto posted = at.post_alone(host, what.rank, what.tag, [&what] { return what; });
+    message_waits_ = posted.message_waits;
+    if (posted.filed == nullptr) return errorcode_t::retry;
     meanwhile_();
-    return here().core.peers.epoch() != 0 ? at.end_early(host, *filed, what.rank)
+    return here().core.peers.epoch() != 0 ? at.end_early(host, *posted.filed, what.rank)
                                           : errorcode_t::posted;
   }
   // More of them than there are records at hand.
@@ -65,6 +65,7 @@ class post_short : public testing::TestWithParam<way> {
     return code == errorcode_t::retry ? here().matcher->post_early(here().queues->host, what)
                                       : code;
   }
+  static bool needs_race_points() { return GetParam() == way::early && !has_race_points; }
   // What happens while a receive is posted, before anybody looks who has ended.
   errorcode_t post_while(lci::comp_impl_t& told, std::function<void()> something) {
     meanwhile_ = std::move(something);
@@ -79,6 +80,7 @@ class post_short : public testing::TestWithParam<way> {
   std::vector<std::byte> data_ = pattern(LARGE);
   std::vector<std::byte> buffer_ = std::vector<std::byte>(LARGE);
   recorder told_;
+  bool message_waits_ = false;  // said post_alone()
 
  private:
   std::function<void()> meanwhile_ = [] {};
@@ -139,6 +141,7 @@ TEST_P(post_short, a_message_that_is_there__is_left_to_post) {
   send(8);
   w_.step(20);
   EXPECT_EQ(post(told_), errorcode_t::retry);
+  EXPECT_EQ(message_waits_, GetParam() == way::alone);
   EXPECT_EQ(open(), 0);
   lci::status_t got;
   EXPECT_EQ(here().receive(1, buffer_.data(), 16, TAG, &told_, got), errorcode_t::done);
@@ -175,7 +178,7 @@ TEST_P(post_short, an_object_that_was_freed__is_not_told) {
 
 // Its receives were taken out before this one is filed.
 TEST_P(post_short, a_rank_that_dies_meanwhile__ends_it) {
-  if (!has_race_points) GTEST_SKIP() << RACE_POINTS_MISSING;
+  if (needs_race_points()) GTEST_SKIP() << RACE_POINTS_MISSING;
   lci::comp::sync told{lci::comp_attr_t{}};
   EXPECT_EQ(post_while(told,
                        [&] {
@@ -188,48 +191,57 @@ TEST_P(post_short, a_rank_that_dies_meanwhile__ends_it) {
   EXPECT_EQ(open(), 0);
 }
 
+// One that is filed already is ended with all others.
 TEST_P(post_short, a_rank_that_leaves_meanwhile__is_refused) {
-  if (!has_race_points) GTEST_SKIP() << RACE_POINTS_MISSING;
-  EXPECT_EQ(post_while(told_,
-                       [&] {
-                         w_[1].fabric->leave();
-                         w_.step(50);
-                         ASSERT_TRUE(here().core.peers.has_ended(1));
-                       }),
-            errorcode_t::fatal);
-  EXPECT_TRUE(told_.seen.empty());
+  if (needs_race_points()) GTEST_SKIP() << RACE_POINTS_MISSING;
+  lci::comp::sync told{lci::comp_attr_t{}};
+  const errorcode_t code = post_while(told, [&] {
+    w_[1].fabric->leave();
+    w_.step(50);
+    ASSERT_TRUE(here().core.peers.has_ended(1));
+  });
+  EXPECT_EQ(code, GetParam() == way::early ? errorcode_t::fatal : errorcode_t::posted);
+  EXPECT_EQ(told.lost(), GetParam() == way::early ? -1 : 1);
   EXPECT_EQ(open(), 0);
 }
 
-// The record is home by then, and the next receive may be in it.
-TEST_P(post_short, another_one_from_its_own_handler__leaves_what_it_is_told) {
+// The record is home when its object is signalled, and a handler that waits for its turn comes
+// before that: the receive that it posts is in the same record.
+TEST_P(post_short, another_one_from_a_handler_that_comes_first__leaves_what_it_is_told) {
   class poster final : public lci::comp_impl_t {
    public:
     explicit poster(std::function<void()> act) : act_(std::move(act)) {}
-    void signal(lci::status_t status) override {
-      act_();
-      seen = status;
-    }
-    lci::status_t seen;
+    void signal(lci::status_t) override { act_(); }
 
    private:
     std::function<void()> act_;
   };
+  lci::proto::host_context& host = here().queues->host;
   std::vector<std::byte> other(16);
-  poster first([&] {
-    EXPECT_EQ(post({&told_, 1, TAG + 1, other.data(), 16, nullptr}), errorcode_t::posted);
-  });
-  EXPECT_EQ(post(first), errorcode_t::posted);
-  send(8);
-  w_.step(20);
-  EXPECT_EQ(first.seen.tag, TAG);
-  EXPECT_EQ(first.seen.buffer, buffer_.data());
-  EXPECT_EQ(first.seen.size, 8u);
-  EXPECT_EQ(first.seen.user_context, &w_);
-  send(4, TAG + 1);
-  w_.step(20);
-  ASSERT_EQ(told_.seen.size(), 1u);
-  EXPECT_EQ(told_.seen[0].buffer, other.data());
+  for (const std::size_t size : {8, 100}) {
+    recorder first, second;
+    poster waits([&] {
+      EXPECT_EQ(post({&second, 1, TAG + 1, other.data(), 16, nullptr}), errorcode_t::posted);
+    });
+    ASSERT_EQ(post(first, 128), errorcode_t::posted);
+    ASSERT_TRUE(host.engine.handlers.add(waits, {}, false, lci::proto::news::notification));
+    {
+      const lci::proto::handler_depth inside;
+      EXPECT_EQ(here().matcher->on_eager(host, {.rank = 1, .data = data_.data(), .size = size}, TAG,
+                                         lci::matching_policy_t::rank_tag),
+                lci::net::verdict::taken);
+    }
+    ASSERT_EQ(open(), 1) << "the handler has posted";
+    ASSERT_EQ(first.seen.size(), 1u);
+    EXPECT_EQ(first.seen[0].tag, TAG);
+    EXPECT_EQ(first.seen[0].buffer, buffer_.data());
+    EXPECT_EQ(first.seen[0].size, size);
+    EXPECT_EQ(first.seen[0].user_context, &w_);
+    send(4, TAG + 1);
+    w_.step(20);
+    ASSERT_EQ(second.seen.size(), 1u);
+    EXPECT_EQ(second.seen[0].buffer, other.data());
+  }
 }
 
 // More bytes than are copied without a call, and fewer.
@@ -265,10 +277,15 @@ TEST_P(post_alone, without_a_record_at_hand) {
   EXPECT_EQ(post(told_), errorcode_t::posted);
 }
 
-TEST_P(post_alone, while_threads_share_the_engine) {
+TEST_P(post_alone, in_a_thread_that_the_engine_is_not_biased_towards) {
   EXPECT_EQ(post(told_), errorcode_t::posted);
-  lci::test::in_thread(
-      [&] { EXPECT_EQ(post(told_), errorcode_t::retry) << "has never been here"; });
+  auto& pool = here().queues->host.common.receives;
+  lci::test::in_thread([&] {
+    pool.put(pool.get());
+    ASSERT_LT(lci::base::thread_id(), lci::base::OVERFLOW_THREAD);
+    EXPECT_EQ(post(told_), errorcode_t::retry);
+    EXPECT_FALSE(message_waits_);
+  });
   EXPECT_EQ(open(), 1);
 }
 
