@@ -149,12 +149,11 @@ function(lci_test_targets)
   endforeach()
 endfunction()
 
-# One test at a time uses machines, which keep two cores busy for two thirds of the time. They begin early and take no more
-# than most tests: ctest starts whatever fits, so what needs more waits for as long as there are others, and in the end these
-# tests would run one after the other with nothing beside them. The image is made by the test vm_image.
+# One test at a time uses machines, which keep both of two cores busy for two thirds of the time: another test runs beside.
+# They begin early, so that there is one. The image is made by the test vm_image.
 function(lci_in_vm name)
   set_property(TEST ${name} APPEND PROPERTY LABELS vm)
-  set_tests_properties(${name} PROPERTIES RESOURCE_LOCK vm PROCESSORS 2 COST 50 FIXTURES_REQUIRED vm_image)
+  set_tests_properties(${name} PROPERTIES RESOURCE_LOCK vm PROCESSORS 4 COST 50 FIXTURES_REQUIRED vm_image)
 endfunction()
 
 # PROCESSES n: the command is started n times as ranks of one job; in one machine by lcrun, of a pair on each machine
