@@ -19,6 +19,7 @@
 #include <system_error>
 
 #include "lci/base/env.hpp"
+#include "lci/base/passed_descriptors.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::shm {
@@ -76,16 +77,11 @@ surroundings look_around() {
   return out;
 }
 
-fd_handle make_socket() noexcept {
-  return fd_handle(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+base::descriptor make_socket() noexcept {
+  return base::descriptor(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
 }  // namespace
-
-void fd_handle::reset(int fd) noexcept {
-  if (fd_ >= 0) close(fd_);
-  fd_ = fd;
-}
 
 std::string address::text() const {
   const hex_text name = hex(id);
@@ -191,8 +187,8 @@ void send_refusal(int fd, std::string_view why) noexcept {
 }
 
 // Every process of a job may connect before we look: the kernel cuts the queue to its own limit.
-fd_handle listen_at(const fabric_id& id) {
-  fd_handle s = make_socket();
+base::descriptor listen_at(const fabric_id& id) {
+  base::descriptor s = make_socket();
   sockaddr_un where{};
   const socklen_t length = fill(where, id);
   if (!s || bind(s.get(), reinterpret_cast<sockaddr*>(&where), length) != 0 ||
@@ -203,7 +199,7 @@ fd_handle listen_at(const fabric_id& id) {
   return s;
 }
 
-int connect_to(const fabric_id& id, fd_handle& out) noexcept {
+int connect_to(const fabric_id& id, base::descriptor& out) noexcept {
   out = make_socket();
   if (!out) return errno;
   sockaddr_un where{};
@@ -221,56 +217,31 @@ credentials peer_of(int fd) noexcept {
   return {got.uid, got.pid};
 }
 
-fd_handle watch_end(pid_t process) noexcept {
-  return fd_handle(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
+base::descriptor watch_end(pid_t process) noexcept {
+  return base::descriptor(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
 }
 
-bool has_ended(const fd_handle& process) noexcept {
+bool has_ended(const base::descriptor& process) noexcept {
   pollfd one{process.get(), POLLIN, 0};
   return poll(&one, 1, 0) == 1 && (one.revents & POLLIN) != 0;
 }
 
 int send_record(int fd, std::span<const std::byte> record, int passed_fd) noexcept {
-  iovec part{const_cast<std::byte*>(record.data()), record.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (passed_fd >= 0) {
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    cmsghdr* c = CMSG_FIRSTHDR(&message);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(c), &passed_fd, sizeof(int));
-  }
-  const ssize_t sent = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  const std::span<const int> passed(&passed_fd, passed_fd >= 0 ? 1 : 0);
+  const ssize_t sent = base::send_with_descriptors(fd, record, passed, MSG_DONTWAIT);
   if (sent < 0) return errno;
   return static_cast<std::size_t>(sent) == record.size() ? 0 : EMSGSIZE;
 }
 
 received receive_record(int fd) noexcept {
   received out;
-  iovec part{out.bytes.data(), out.bytes.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  const ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (got < 0) {
+  base::received_descriptors got = base::receive_with_descriptors(fd, out.bytes, 1, MSG_DONTWAIT);
+  if (got.bytes < 0) {
     out.error = errno;
     return out;
   }
-  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
-    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
-    int passed = -1;
-    std::memcpy(&passed, CMSG_DATA(c), sizeof(int));
-    out.passed.reset(passed);
-  }
-  out.size = static_cast<std::size_t>(got);
+  out.passed = std::move(got.passed[0]);
+  out.size = static_cast<std::size_t>(got.bytes);
   return out;
 }
 

@@ -16,34 +16,11 @@
 #include <string_view>
 
 #include "backends/shm/layout.hpp"
+#include "lci/base/descriptor.hpp"
 
 namespace lci::shm {
 
 using fabric_id = std::array<std::uint8_t, 16>;
-
-// An owned descriptor.
-class fd_handle {
- public:
-  fd_handle() = default;
-  explicit fd_handle(int fd) noexcept : fd_(fd) {}
-  fd_handle(fd_handle&& other) noexcept : fd_(other.release()) {}
-  fd_handle& operator=(fd_handle&& other) noexcept {
-    if (this != &other) reset(other.release());
-    return *this;
-  }
-  ~fd_handle() { reset(); }
-  int get() const noexcept { return fd_; }
-  explicit operator bool() const noexcept { return fd_ >= 0; }
-  int release() noexcept {
-    const int fd = fd_;
-    fd_ = -1;
-    return fd;
-  }
-  void reset(int fd = -1) noexcept;
-
- private:
-  int fd_ = -1;
-};
 
 // What decides whether two sockets can meet.
 struct surroundings {
@@ -118,9 +95,9 @@ std::string_view words_of_refusal(std::span<const std::byte> record) noexcept;
 // Callers that may wait for a listening socket, if the system allows so many.
 constexpr int BACKLOG = 4096;
 // The listening socket of a fabric. Throws backend_error.
-fd_handle listen_at(const fabric_id& id);
+base::descriptor listen_at(const fabric_id& id);
 // Answers an errno value; 0 and a connected socket when the peer's queue took us.
-int connect_to(const fabric_id& id, fd_handle& out) noexcept;
+int connect_to(const fabric_id& id, base::descriptor& out) noexcept;
 // The user and process at the other end, as seen from here (pid 0: not visible).
 struct credentials {
   uid_t uid = static_cast<uid_t>(-1);
@@ -128,8 +105,8 @@ struct credentials {
 };
 credentials peer_of(int fd) noexcept;
 // A descriptor that is readable once that process has ended; empty where there is none.
-fd_handle watch_end(pid_t process) noexcept;
-bool has_ended(const fd_handle& process) noexcept;
+base::descriptor watch_end(pid_t process) noexcept;
+bool has_ended(const base::descriptor& process) noexcept;
 // Sends one record, with a descriptor unless that is -1. Answers an errno value.
 int send_record(int fd, std::span<const std::byte> record, int passed_fd) noexcept;
 // As far as the other side's buffer has room, which it has.
@@ -139,7 +116,7 @@ void send_refusal(int fd, std::string_view why) noexcept;
 struct received {
   int error = 0;
   std::size_t size = 0;
-  fd_handle passed;
+  base::descriptor passed;
   std::array<std::byte, 256> bytes;
 };
 received receive_record(int fd) noexcept;

@@ -51,7 +51,7 @@ connections::connections(const net::fabric_config& config)
   mapped_.reserve(ranks);
   ended_.reserve(ranks);
 
-  epoll_ = fd_handle(epoll_create1(EPOLL_CLOEXEC));
+  epoll_ = base::descriptor(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) throw backend_error(std::string("shm: epoll_create1: ") + std::strerror(errno));
   listener_ = listen_at(here_.id);
   is_ours_.reset(listener_.get());

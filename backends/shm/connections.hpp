@@ -97,7 +97,7 @@ class connections {
     return troubles_[static_cast<std::size_t>(what)].load(std::memory_order_relaxed);
   }
   struct link {
-    fd_handle socket;
+    base::descriptor socket;
     base::unshared is_ours;  // socket: its end is that of this process
     peer* who = nullptr;     // null until the hello of an accepted connection
     bool accepted = false;   // the other side called us
@@ -141,7 +141,7 @@ class connections {
   std::size_t single_copy_min_ = 0;
   mem::packet_pool chunks_;
   shm::address here_;
-  fd_handle epoll_, listener_;
+  base::descriptor epoll_, listener_;
   base::unshared is_ours_;  // listener_
   control_page* control_ = nullptr;
   std::uint64_t probe_value_ = 0;  // what a peer must read at this address to know that it may
@@ -156,7 +156,7 @@ class connections {
   std::vector<outbox*> boxes_;  // by device index; null: no device has had it
   link_map links_;              // by descriptor
   struct process {
-    fd_handle end;
+    base::descriptor end;
     peer* who = nullptr;
   };
   std::unordered_map<int, process> processes_;  // by descriptor; of peers that have not ended

@@ -83,7 +83,7 @@ errorcode_t connections::greet_locked(peer& who) {
   std::string why = there ? there->why_unreachable(here_) : "its address does not parse: " + text;
   link_map::node_type node = new_link_locked();
   if (why.empty()) {
-    fd_handle& socket = node.mapped().socket;
+    base::descriptor& socket = node.mapped().socket;
     const int error = connect_to(there->id, socket);
     // EAGAIN: its queue of callers is full for the moment; the same when we are short of
     // descriptors.

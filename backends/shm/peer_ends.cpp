@@ -31,7 +31,7 @@ void connections::watch_process_locked(peer& who, pid_t pid) noexcept {
   if (pid <= 0 || pid == getpid()) return;
   for (const auto& [fd, one] : processes_)
     if (one.who == &who) return;
-  fd_handle end = watch_end(pid);
+  base::descriptor end = watch_end(pid);
   if (!end) return;
   const int fd = end.get();
   try {

@@ -14,15 +14,15 @@ namespace {
 
 // Both are asked for by doing them: a sandbox may forbid either.
 std::string probe() {
-  const fd_handle file(memfd_create("lci-probe", MFD_CLOEXEC));
+  const base::descriptor file(memfd_create("lci-probe", MFD_CLOEXEC));
   if (!file) {
     return std::string("the system grants no memory file (memfd_create: ") + std::strerror(errno) +
            ")";
   }
   try {
     const address here = address::make();
-    const fd_handle listener = listen_at(here.id);
-    fd_handle caller;
+    const base::descriptor listener = listen_at(here.id);
+    base::descriptor caller;
     if (const int error = connect_to(here.id, caller); error != 0) {
       return std::string("an abstract unix socket cannot be connected to (") +
              std::strerror(error) + ")";

@@ -44,10 +44,10 @@ socklen_t fill(sockaddr_un& address, const std::string& name) noexcept {
 }  // namespace
 
 // The backlog has room for a whole job that connects at once.
-unique_fd listen_abstract(const std::string& name) {
+base::descriptor listen_abstract(const std::string& name) {
   sockaddr_un address;
   const socklen_t size = fill(address, name);
-  unique_fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  base::descriptor fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (size == 0 || !fd ||
       ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
       ::listen(fd.get(), SOMAXCONN) != 0) {
@@ -57,14 +57,14 @@ unique_fd listen_abstract(const std::string& name) {
   return fd;
 }
 
-unique_fd connect_abstract(const std::string& name) noexcept {
+base::descriptor connect_abstract(const std::string& name) noexcept {
   sockaddr_un address;
   const socklen_t size = fill(address, name);
   if (size == 0) {
     errno = ENAMETOOLONG;
-    return unique_fd();
+    return base::descriptor();
   }
-  unique_fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  base::descriptor fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd) return fd;
   // Blocks while the listener's queue is full, which is what a crowd of starting processes needs.
   while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {

@@ -57,7 +57,7 @@ void make_directory(const std::string& path) {
 }
 
 std::optional<std::string> read_file(const std::string& path) {
-  unique_fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  base::descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) {
     // A file server may say "stale" where a local disk says "no entry".
     if (errno == ENOENT || errno == ESTALE) return std::nullopt;
@@ -79,7 +79,7 @@ std::optional<std::string> read_file(const std::string& path) {
 // Written beside and renamed, so that readers see nothing or everything.
 void write_file(const std::string& path, const std::string& bytes) {
   const std::string beside = path + ".tmp." + std::to_string(::getpid());
-  unique_fd fd(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  base::descriptor fd(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!fd) fail("creating", beside);
   std::size_t written = 0;
   while (written < bytes.size()) {
@@ -110,8 +110,8 @@ void remove_folder(const std::string& folder) {
   ::rmdir(folder.c_str());
 }
 
-unique_fd take_lock(const std::string& path, const deadline& until) {
-  unique_fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+base::descriptor take_lock(const std::string& path, const deadline& until) {
+  base::descriptor fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!fd) fail("opening", path);
   // Living processes hold it for microseconds, and after a crash no process holds it. The only
   // reason to give up is a process that was stopped while it held the lock.
@@ -133,7 +133,7 @@ std::string member_file(const std::string& folder, int rank) {
 // Trying the lock works across containers with separate process numbers, and after a process was
 // replaced by another of the same number; checking the number would not.
 bool lock_is_free(const std::string& path) {
-  const unique_fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  const base::descriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!fd) return false;  // not joined yet, so not ended either
   return ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
 }
@@ -189,7 +189,8 @@ int first_free_rank(const std::string& folder, int size) {
 
 }  // namespace
 
-file_job::file_job(std::string directory, std::string folder, int rank, int size, unique_fd mine)
+file_job::file_job(std::string directory, std::string folder, int rank, int size,
+                   base::descriptor mine)
     : directory_(std::move(directory)),
       folder_(std::move(folder)),
       rank_(rank),
@@ -201,7 +202,7 @@ file_job file_job::join(const std::string& directory, int size, int wanted_rank,
                         const std::string& step, const deadline& until) {
   make_directory(directory);
   // One process at a time looks and changes; being killed at any step inside is harmless, too.
-  const unique_fd lock = take_lock(directory + "/lock", until);
+  const base::descriptor lock = take_lock(directory + "/lock", until);
   clean_up(directory);
   const std::string pointer = directory + "/open-" + std::to_string(size) + step;
   std::string folder = directory + "/" + read_file(pointer).value_or("none");
@@ -217,7 +218,7 @@ file_job file_job::join(const std::string& directory, int size, int wanted_rank,
   }
   // Locked before it gets its name: processes that wait in this job check locks at any time.
   const std::string beside = folder + "/new." + std::to_string(::getpid());
-  unique_fd mine(::open(beside.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  base::descriptor mine(::open(beside.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!mine) fail("creating", beside);
   if (::flock(mine.get(), LOCK_EX | LOCK_NB) != 0) fail("locking", beside);
   if (::rename(beside.c_str(), member.c_str()) != 0) fail("renaming " + beside + " to", member);
@@ -232,7 +233,7 @@ file_job::~file_job() {
     // Release our lock first: then the last process to leave finds none alive.
     is_ours_.reset();
     mine_.reset();
-    const unique_fd lock =
+    const base::descriptor lock =
         take_lock(directory_ + "/lock", deadline::in(std::chrono::milliseconds(2000)));
     clean_up(directory_);
   } catch (const std::exception&) {

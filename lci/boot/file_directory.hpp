@@ -50,11 +50,11 @@ class file_job {
   void remove(const std::string& file) const noexcept;
 
  private:
-  file_job(std::string directory, std::string folder, int rank, int size, unique_fd mine);
+  file_job(std::string directory, std::string folder, int rank, int size, base::descriptor mine);
 
   std::string directory_, folder_;
   int rank_, size_;
-  unique_fd mine_;          // holds the lock on m<rank>
+  base::descriptor mine_;   // holds the lock on m<rank>
   base::unshared is_ours_;  // mine_: held by this rank's process, not by its children
 };
 
@@ -66,7 +66,7 @@ class folder_watch {
   bool wait(const deadline& until);  // false: no change was reported
 
  private:
-  unique_fd inotify_;  // empty when the system has no more of them
+  base::descriptor inotify_;  // empty when the system has no more of them
   int pause_ms_ = 1;
 };
 

@@ -4,11 +4,12 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <cstring>
 #include <new>
+#include <span>
 #include <utility>
 
 #include "lci/base/log.hpp"
+#include "lci/base/passed_descriptors.hpp"
 #include "lci/base/waiting_calls.hpp"
 #include "lci/errors.hpp"
 
@@ -18,30 +19,18 @@ namespace {
 
 // The kernel delivers one file at most, with the last of the bytes, which are those that it was
 // sent with.
-ssize_t receive_with_file(int from, char* bytes, std::size_t size, unique_fd& file,
+ssize_t receive_with_file(int from, char* bytes, std::size_t size, base::descriptor& file,
                           bool& is_lost) noexcept {
-  iovec what{bytes, size};
-  int number = -1;
-  alignas(cmsghdr) char space[CMSG_SPACE(sizeof number)];
-  msghdr message{};
-  message.msg_iov = &what;
-  message.msg_iovlen = 1;
-  message.msg_control = space;
-  message.msg_controllen = CMSG_LEN(sizeof number);  // one, where there is room for two
-  const ssize_t n = ::recvmsg(from, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  is_lost = n > 0 && (message.msg_flags & MSG_CTRUNC) != 0;
-  const cmsghdr* const head = n > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
-  if (head != nullptr && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
-      head->cmsg_len == CMSG_LEN(sizeof number)) {
-    std::memcpy(&number, CMSG_DATA(head), sizeof number);
-    file.reset(number);
-  }
-  return n;
+  base::received_descriptors got = base::receive_with_descriptors(
+      from, std::as_writable_bytes(std::span(bytes, size)), 1, MSG_DONTWAIT);
+  is_lost = got.bytes > 0 && got.is_lost;
+  if (got.bytes > 0 && got.passed[0]) file.reset(got.passed[0].release());
+  return got.bytes;
 }
 
 }  // namespace
 
-client::client(const char* backend, unique_fd fd, int rank, int size,
+client::client(const char* backend, base::descriptor fd, int rank, int size,
                std::chrono::milliseconds limit)
     : fd_(std::move(fd)), is_ours_(fd_.get()), member_(backend, rank, size), limit_(limit) {}
 
@@ -132,7 +121,7 @@ bool client::receive_some(const deadline& until, const std::string& what) {
   std::string plain;
   if (seal_) plain.reserve(seal_->make_room(sizeof bytes));
   member_.make_room(seal_ ? plain.capacity() : sizeof bytes);
-  unique_fd file;
+  base::descriptor file;
   bool is_lost = false;
   const ssize_t n = receive_with_file(fd_.get(), bytes, sizeof bytes, file, is_lost);
   if (is_lost) member_.fail("no descriptor is left for the launcher's file of set-up data");

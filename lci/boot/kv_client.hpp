@@ -20,7 +20,8 @@ namespace lci::boot::kv {
 class client {
  public:
   // `limit` bounds each wait; zero means none.
-  client(const char* backend, unique_fd fd, int rank, int size, std::chrono::milliseconds limit);
+  client(const char* backend, base::descriptor fd, int rank, int size,
+         std::chrono::milliseconds limit);
   // Call it before join(): everything is sealed with this key.
   void seal(const job_key& key) { seal_.emplace(key, sealed_stream::side::joiner); }
 
@@ -54,7 +55,7 @@ class client {
   // False when the connection is lost; then lost_ holds the reason.
   bool receive_some(const deadline& until, const std::string& what);
 
-  unique_fd fd_;
+  base::descriptor fd_;
   base::unshared is_ours_;  // fd_: it closes when this process ends
   member member_;
   std::optional<sealed_stream> seal_;  // where the job has a key

@@ -142,7 +142,7 @@ void member::handle_shared(std::uint64_t size) {
   file_.reset();
 }
 
-void member::take_file(unique_fd file) {
+void member::take_file(base::descriptor file) {
   if (file_) fail("the server sent two files for one frame");
   file_ = std::move(file);
 }

@@ -39,7 +39,7 @@ class member {
   // malformed, and std::bad_alloc: the next call handles what was not handled.
   void receive(std::string_view bytes);
   // A file that came with the bytes that are received next.
-  void take_file(unique_fd file);
+  void take_file(base::descriptor file);
   // The server is lost: throws, and remembers.
   [[noreturn]] void fail(const std::string& why);
 
@@ -66,7 +66,7 @@ class member {
   splitter in_;
   std::string out_;
   value_store store_;
-  unique_fd file_;                 // of a frame that has not come yet
+  base::descriptor file_;          // of a frame that has not come yet
   std::list<shared_bytes> files_;  // what the store refers to
   std::uint32_t round_ = 0;        // fences completed
   bool welcome_ = false;

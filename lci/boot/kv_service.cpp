@@ -4,36 +4,17 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <span>
 #include <utility>
 
 #include "lci/base/log.hpp"
+#include "lci/base/passed_descriptors.hpp"
 #include "lci/boot/shared_bytes.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::boot::kv {
 
-namespace {
-
-ssize_t send_with_file(int to, std::string_view bytes, int file) noexcept {
-  iovec what{const_cast<char*>(bytes.data()), bytes.size()};
-  alignas(cmsghdr) char space[CMSG_SPACE(sizeof file)] = {};
-  msghdr message{};
-  message.msg_iov = &what;
-  message.msg_iovlen = 1;
-  message.msg_control = space;
-  message.msg_controllen = sizeof space;
-  cmsghdr* const head = CMSG_FIRSTHDR(&message);
-  head->cmsg_level = SOL_SOCKET;
-  head->cmsg_type = SCM_RIGHTS;
-  head->cmsg_len = CMSG_LEN(sizeof file);
-  std::memcpy(CMSG_DATA(head), &file, sizeof file);
-  return ::sendmsg(to, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-}  // namespace
-
-service::service(unique_fd listener, int size, std::optional<uid_t> only_uid, bool hold_news)
+service::service(base::descriptor listener, int size, std::optional<uid_t> only_uid, bool hold_news)
     : listener_(std::move(listener)),
       is_ours_(listener_.get()),
       size_(size),
@@ -133,7 +114,7 @@ void service::refuse(long user) {
 
 void service::accept_all() {
   for (int left = MAX_ACCEPTS; left > 0; --left) {
-    unique_fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    base::descriptor fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
@@ -218,7 +199,7 @@ void service::enqueue(link& l, std::shared_ptr<const std::string> bytes) {
 // All members get the same bytes in turn, so the last file is kept.
 std::optional<service::piece> service::in_a_file(const std::shared_ptr<const std::string>& bytes) {
   if (shared_.lock() != bytes) {
-    auto file = std::make_shared<unique_fd>(share(*bytes));
+    auto file = std::make_shared<base::descriptor>(share(*bytes));
     std::string frame;
     encode_shared(frame, bytes->size());
     in_a_file_ = {std::make_shared<const std::string>(std::move(frame)), std::move(file), bytes};
@@ -255,9 +236,11 @@ bool service::flush(link& l) noexcept {
     piece& next = l.queue.front();
     const std::string& bytes = *next.bytes;
     const std::string_view left = std::string_view(bytes).substr(l.sent);
-    const ssize_t n = next.file && l.sent == 0 ? send_with_file(l.fd.get(), left, next.file->get())
-                                               : ::send(l.fd.get(), left.data(), left.size(),
-                                                        MSG_NOSIGNAL | MSG_DONTWAIT);
+    // Its file goes with the first bytes.
+    const int file = next.file && l.sent == 0 ? next.file->get() : -1;
+    const ssize_t n =
+        base::send_with_descriptors(l.fd.get(), std::as_bytes(std::span(left)),
+                                    std::span(&file, file >= 0 ? 1 : 0), MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && next.file && l.sent == 0 && errno != EAGAIN && errno != EPIPE &&
         errno != ECONNRESET) {

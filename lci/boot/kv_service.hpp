@@ -43,7 +43,8 @@ class service {
 
   // `listener` is non-blocking. With `only_uid`, peers of other users are refused (local sockets).
   // `hold_news`: see server.
-  service(unique_fd listener, int size, std::optional<uid_t> only_uid, bool hold_news = false);
+  service(base::descriptor listener, int size, std::optional<uid_t> only_uid,
+          bool hold_news = false);
   // From now on, connections must prove that they know the key.
   void require(const job_key& key) { key_ = key; }
 
@@ -74,11 +75,12 @@ class service {
 
   struct piece {
     std::shared_ptr<const std::string> bytes;
-    std::shared_ptr<const unique_fd> file;       // travels with the first of them, if there is one
+    std::shared_ptr<const base::descriptor>
+        file;                                    // travels with the first of them, if there is one
     std::shared_ptr<const std::string> without;  // what stands for both where no file can be sent
   };
   struct link {
-    unique_fd fd;
+    base::descriptor fd;
     base::unshared is_ours;   // fd: it closes when this process ends
     std::deque<piece> queue;  // not yet taken by the kernel
     std::size_t sent = 0;     // bytes of queue.front() already sent
@@ -106,7 +108,7 @@ class service {
   void close(int fd);
   void lose(int fd);
 
-  unique_fd listener_;
+  base::descriptor listener_;
   base::unshared is_ours_;  // listener_
   const int size_;
   server server_;

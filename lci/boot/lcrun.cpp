@@ -31,7 +31,7 @@ std::unique_ptr<bootstrap> lcrun_bootstrap::open() {
       static_cast<int>(base::env::parse_unsigned(SIZE, *base::env::find(SIZE), 1, MAX_RANKS));
   const auto rank = static_cast<int>(base::env::parse_unsigned(
       RANK, *base::env::find(RANK), 0, static_cast<std::uint64_t>(size) - 1));
-  unique_fd fd = connect_abstract(socket);
+  base::descriptor fd = connect_abstract(socket);
   if (!fd) {
     const int why = errno;
     throw backend_error("lcrun: cannot reach the launcher at @" + socket + ": " + errno_text(why) +
@@ -46,7 +46,7 @@ std::unique_ptr<bootstrap> lcrun_bootstrap::open() {
 }
 
 // The answer to the hello is not waited for: it comes with the first fence.
-lcrun_bootstrap::lcrun_bootstrap(unique_fd fd, int rank, int size)
+lcrun_bootstrap::lcrun_bootstrap(base::descriptor fd, int rank, int size)
     : client_("lcrun", std::move(fd), rank, size, std::chrono::milliseconds(0)) {
   client_.greet();
 }

@@ -19,7 +19,7 @@ class lcrun_bootstrap final : public bootstrap {
   // Throws backend_error if the environment names a launcher that cannot be reached.
   static std::unique_ptr<bootstrap> open();
 
-  lcrun_bootstrap(unique_fd fd, int rank, int size);
+  lcrun_bootstrap(base::descriptor fd, int rank, int size);
   const char* name() const noexcept override { return "lcrun"; }
   int rank() const noexcept override { return client_.state().rank(); }
   int size() const noexcept override { return client_.state().size(); }

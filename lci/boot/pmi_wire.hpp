@@ -88,7 +88,7 @@ class connection {
                std::string_view expected) const;
 
   const char* const backend_;
-  unique_fd fd_;
+  base::descriptor fd_;
   const std::chrono::milliseconds limit_;
   std::string buffer_;  // read, not yet used
 };

@@ -18,11 +18,11 @@ constexpr int FIXED = F_SEAL_WRITE | F_SEAL_SHRINK;
 
 }  // namespace
 
-unique_fd share(std::string_view bytes) noexcept {
+base::descriptor share(std::string_view bytes) noexcept {
   // Beyond it, write() does not fail but ends the process.
   rlimit most{};
   if (::getrlimit(RLIMIT_FSIZE, &most) != 0 || bytes.size() > most.rlim_cur) return {};
-  unique_fd file(::memfd_create("lci-set-up", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  base::descriptor file(::memfd_create("lci-set-up", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   while (file && !bytes.empty()) {
     const ssize_t n = ::write(file.get(), bytes.data(), bytes.size());
     if (n > 0)
@@ -35,7 +35,7 @@ unique_fd share(std::string_view bytes) noexcept {
   return file;
 }
 
-shared_bytes::shared_bytes(const unique_fd& file, std::size_t size) : size_(size) {
+shared_bytes::shared_bytes(const base::descriptor& file, std::size_t size) : size_(size) {
   struct stat now {};
   const int seals = ::fcntl(file.get(), F_GET_SEALS);
   if (seals < 0 || (seals & FIXED) != FIXED || ::fstat(file.get(), &now) != 0 || size == 0 ||

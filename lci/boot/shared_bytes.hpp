@@ -14,13 +14,13 @@ namespace lci::boot {
 
 // A file with these bytes that can no longer change. Empty: the system grants none, and errno says
 // why.
-unique_fd share(std::string_view bytes) noexcept;
+base::descriptor share(std::string_view bytes) noexcept;
 
 class shared_bytes {
  public:
   // The first `size` bytes, at least 1. Throws backend_error if the file has fewer, could still
   // change, or cannot be mapped.
-  shared_bytes(const unique_fd& file, std::size_t size);
+  shared_bytes(const base::descriptor& file, std::size_t size);
   ~shared_bytes();
   shared_bytes(const shared_bytes&) = delete;
   shared_bytes& operator=(const shared_bytes&) = delete;

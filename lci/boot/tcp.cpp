@@ -30,8 +30,9 @@ void set_options(int fd) noexcept {
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
 }
 
-unique_fd listen_on(const tcp_address& address) {
-  unique_fd fd(::socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+base::descriptor listen_on(const tcp_address& address) {
+  base::descriptor fd(
+      ::socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int on = 1;
   // Allows the port of a job that has just ended to be reused at once. Set before bind(); accepted
   // sockets inherit the options.
@@ -48,10 +49,11 @@ unique_fd listen_on(const tcp_address& address) {
 }
 
 // A name may stand for several addresses; the other ranks try them all, so any one will do.
-unique_fd listen_on_first(const std::vector<tcp_address>& addresses, const std::string& source) {
+base::descriptor listen_on_first(const std::vector<tcp_address>& addresses,
+                                 const std::string& source) {
   std::string tried;
   for (const tcp_address& a : addresses) {
-    unique_fd fd = listen_on(a);
+    base::descriptor fd = listen_on(a);
     if (fd) return fd;
     tried += (tried.empty() ? "" : "; ") + a.text + ": " + errno_text(errno);
     if (errno == EADDRINUSE) {
@@ -65,7 +67,7 @@ unique_fd listen_on_first(const std::vector<tcp_address>& addresses, const std::
 // Rank 0: the server and a member in one process, joined by memory instead of a socket.
 class tcp_root final : public bootstrap {
  public:
-  tcp_root(unique_fd listener, const tcp_variables& v)
+  tcp_root(base::descriptor listener, const tcp_variables& v)
       : limit_(v.limit),
         member_("tcp", 0, v.size),
         service_(std::move(listener), v.size, std::nullopt) {
@@ -162,7 +164,7 @@ class tcp_root final : public bootstrap {
 class tcp_leaf final : public bootstrap {
  public:
   // A little more patient than rank 0, which knows which ranks are missing and tells all.
-  tcp_leaf(unique_fd fd, const tcp_variables& v)
+  tcp_leaf(base::descriptor fd, const tcp_variables& v)
       : client_("tcp", std::move(fd), v.rank, v.size, v.limit + std::chrono::seconds(2)) {
     if (!v.secret.empty()) client_.seal(job_key(v.secret));
   }
@@ -205,8 +207,8 @@ bool is_self_connected(int fd) noexcept {
          here_size == there_size && std::memcmp(&here, &there, here_size) == 0;
 }
 
-unique_fd connect_to(const tcp_address& address) noexcept {
-  unique_fd fd(::socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+base::descriptor connect_to(const tcp_address& address) noexcept {
+  base::descriptor fd(::socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   int why = errno;
   if (fd &&
       ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.bytes), address.size) == 0) {
@@ -231,7 +233,7 @@ std::unique_ptr<bootstrap> join_root(const std::vector<tcp_address>& addresses,
   std::string last;
   do {
     for (const tcp_address& a : addresses) {
-      unique_fd fd = connect_to(a);
+      base::descriptor fd = connect_to(a);
       if (!fd) {
         last = a.text + ": " + errno_text(errno);
         continue;

@@ -62,7 +62,7 @@ std::string read_key_file(const std::string& path) {
   const auto refuse = [&](const std::string& why) {
     return argument_error(std::string(KEY_FILE) + " \"" + path + "\": " + why);
   };
-  const unique_fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const base::descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat facts {};
   if (!fd || ::fstat(fd.get(), &facts) != 0) throw refuse(errno_text(errno));
   if (!S_ISREG(facts.st_mode) || facts.st_uid != ::geteuid() || (facts.st_mode & 077) != 0)

@@ -16,6 +16,9 @@
 #include <span>
 #include <system_error>
 #include <thread>
+#include <utility>
+
+#include "lci/base/passed_descriptors.hpp"
 
 namespace lci::share {
 namespace {
@@ -52,32 +55,11 @@ ucred peer_of(int fd) {
   return peer;
 }
 
-struct message {
-  std::uint32_t found = 0;
-  iovec part{&found, sizeof(found)};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(MOST_FDS * sizeof(int))> control{};
-  msghdr header{};
-  explicit message(std::size_t fds) {
-    header.msg_iov = &part;
-    header.msg_iovlen = 1;
-    if (fds == 0) return;
-    header.msg_control = control.data();
-    header.msg_controllen = CMSG_SPACE(fds * sizeof(int));
-  }
-};
-
 void send_answer(int to, verdict found, std::span<const int> fds) {
-  message out(fds.size());
-  out.found = static_cast<std::uint32_t>(found);
-  if (!fds.empty()) {
-    cmsghdr* const head = CMSG_FIRSTHDR(&out.header);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(fds.size_bytes());
-    std::memcpy(CMSG_DATA(head), fds.data(), fds.size_bytes());
-  }
+  const auto word = static_cast<std::uint32_t>(found);
   // A peer that is gone misses it.
-  [[maybe_unused]] const ssize_t sent = sendmsg(to, &out.header, MSG_NOSIGNAL);
+  [[maybe_unused]] const ssize_t sent =
+      base::send_with_descriptors(to, std::as_bytes(std::span(&word, 1)), fds, 0);
 }
 
 void serve_one(int peer) {
@@ -198,19 +180,15 @@ server_answer ask_server(const handle& h, std::string& why_not) {
   if (send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) !=
       static_cast<ssize_t>(bytes.size()))
     return out;
-  message in(MOST_FDS);
-  const ssize_t got = recvmsg(fd.get(), &in.header, MSG_CMSG_CLOEXEC);
-  cmsghdr* const head = got < 0 ? nullptr : CMSG_FIRSTHDR(&in.header);
-  if (head != nullptr && head->cmsg_type == SCM_RIGHTS) {
-    int fds[MOST_FDS] = {-1, -1};
-    std::memcpy(fds, CMSG_DATA(head), std::min(head->cmsg_len - CMSG_LEN(0), sizeof(fds)));
-    out.page.reset(fds[0]);
-    out.memory.reset(fds[1]);
-  }
-  if (got == static_cast<ssize_t>(sizeof(in.found))) {
+  std::uint32_t found = 0;
+  base::received_descriptors got = base::receive_with_descriptors(
+      fd.get(), std::as_writable_bytes(std::span(&found, 1)), MOST_FDS, 0);
+  out.page = std::move(got.passed[0]);
+  out.memory = std::move(got.passed[1]);
+  if (got.bytes == static_cast<ssize_t>(sizeof(found))) {
     why_not = "its server had no descriptor for it";
-    if (in.found == static_cast<std::uint32_t>(verdict::stale)) out.found = verdict::stale;
-    if (in.found == static_cast<std::uint32_t>(verdict::forged)) out.found = verdict::forged;
+    if (found == static_cast<std::uint32_t>(verdict::stale)) out.found = verdict::stale;
+    if (found == static_cast<std::uint32_t>(verdict::forged)) out.found = verdict::forged;
   }
   return out;
 }

@@ -7,7 +7,7 @@
 
 namespace lci::transports {
 
-control_stream::control_stream(boot::unique_fd socket, boot::sealed_stream&& seal)
+control_stream::control_stream(base::descriptor socket, boot::sealed_stream&& seal)
     : fd_(std::move(socket)), is_ours_(fd_.get()), seal_(std::move(seal)) {}
 
 bool control_stream::refuse(std::string why) {

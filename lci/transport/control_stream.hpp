@@ -43,7 +43,7 @@ class control_stream {
     std::string body;
   };
 
-  control_stream(boot::unique_fd socket, boot::sealed_stream&& seal);
+  control_stream(base::descriptor socket, boot::sealed_stream&& seal);
 
   int fd() const noexcept { return fd_.get(); }
   const boot::sealed_stream& seal() const noexcept { return seal_; }
@@ -68,7 +68,7 @@ class control_stream {
  private:
   bool refuse(std::string why);
 
-  boot::unique_fd fd_;
+  base::descriptor fd_;
   base::unshared is_ours_;  // fd_: it closes when this process ends
   boot::sealed_stream seal_;
   std::string out_, in_, why_;

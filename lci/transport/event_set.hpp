@@ -28,7 +28,7 @@ class event_set {
   void kick() noexcept;
 
  private:
-  boot::unique_fd epoll_, timer_, kick_;
+  base::descriptor epoll_, timer_, kick_;
   time armed_ = time::max();
 };
 

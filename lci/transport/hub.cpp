@@ -140,7 +140,8 @@ void hub::unwatch(int fd) noexcept {
 void hub::listen() {
   const socket_address at = address_of(options_.address, options_.port);
   load_network(options_, options_.address, {});  // not while a peer waits, whose time runs
-  boot::unique_fd made(::socket(at.bytes.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  base::descriptor made(
+      ::socket(at.bytes.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!made) fail("socket");
   const int on = 1;
   ::setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -284,7 +285,7 @@ bool hub::handle(int fd, std::uint32_t) {
 void hub::accept_all() {
   for (int left = MOST_ACCEPTS; left > 0; --left) {
     if (!strangers_.make_room(now())) return pause(strangers_.patient_until());
-    boot::unique_fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    base::descriptor fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;

@@ -95,7 +95,7 @@ class hub final : private pair_owner {
   const setup_options options_;
   const global_attr_t defaults_;
   const boot::identity self_;
-  boot::unique_fd epoll_, timer_, listener_;
+  base::descriptor epoll_, timer_, listener_;
   base::unshared is_ours_;  // listener_
   int port_ = 0;
   strangers strangers_;

@@ -158,7 +158,7 @@ class pair : public std::enable_shared_from_this<pair> {
   std::vector<std::string> early_;
   std::size_t early_bytes_ = 0;
   // Until the connection is sealed.
-  boot::unique_fd socket_;
+  base::descriptor socket_;
   base::unshared is_ours_;  // socket_: it closes when this process ends
   std::optional<boot::job_key> key_;
   std::unique_ptr<boot::key_exchange> exchange_;

@@ -66,7 +66,7 @@ clock::time_point strangers::patient_until() const {
   return all_.at(by_age_.begin()->second).since + PATIENCE;
 }
 
-void strangers::add(boot::unique_fd socket, clock::time_point now, clock::duration time) {
+void strangers::add(base::descriptor socket, clock::time_point now, clock::duration time) {
   const int fd = socket.get();
   stranger one;
   one.socket = std::move(socket);

@@ -42,7 +42,7 @@ class strangers {
 
   // One that has proven itself.
   struct guest {
-    boot::unique_fd socket;
+    base::descriptor socket;
     boot::sealed_stream seal;
     std::size_t which;  // of the keys
     join_words words;
@@ -58,7 +58,7 @@ class strangers {
   // When the oldest can be dropped for another.
   clock::time_point patient_until() const;
   // Throws std::bad_alloc.
-  void add(boot::unique_fd socket, clock::time_point now, clock::duration time);
+  void add(base::descriptor socket, clock::time_point now, clock::duration time);
   // Reads what it sent. Nothing: it has not proven itself yet, or is no more here: has() tells.
   std::optional<guest> serve(int fd, const std::vector<boot::job_key>& keys);
   // Those whose time is over, to be dropped; when the next one's is.
@@ -72,7 +72,7 @@ class strangers {
 
  private:
   struct stranger {
-    boot::unique_fd socket;
+    base::descriptor socket;
     base::unshared is_ours;  // socket: it closes when this process ends
     clock::time_point since, due;
     std::uint64_t age = 0;

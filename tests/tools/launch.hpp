@@ -25,7 +25,6 @@
 namespace lcrun_tests {
 
 using clock_type = std::chrono::steady_clock;
-using lci::boot::unique_fd;
 
 class launch {
  public:
@@ -120,7 +119,7 @@ class launch {
   }
 
   pid_t pid_ = -1;
-  unique_fd out_, err_;
+  lci::base::descriptor out_, err_;
   std::string stdout_, stderr_;
   const clock_type::time_point limit_ = clock_type::now() + LIMIT;
 };

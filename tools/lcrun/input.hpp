@@ -28,9 +28,9 @@ class input {
   void read_terminal();
   void write_pipe();
 
-  lci::boot::unique_fd nothing_;    // /dev/null
-  lci::boot::unique_fd rank0_end_;  // of the pipe, when stdin is a terminal
-  lci::boot::unique_fd our_end_;
+  lci::base::descriptor nothing_;    // /dev/null
+  lci::base::descriptor rank0_end_;  // of the pipe, when stdin is a terminal
+  lci::base::descriptor our_end_;
   std::string pending_;  // read from the terminal, not yet passed to rank 0
 };
 

@@ -56,7 +56,7 @@ class inquiry {
   void settle();
   bool waits_for(witness& one, const process_groups& now);
 
-  lci::boot::unique_fd fd_;
+  lci::base::descriptor fd_;
   std::vector<witness> about_;
   int question_ = 0;       // counts over all inquiries, so that late answers are recognised
   int first_ = 0;          // the first question of this inquiry

@@ -40,8 +40,8 @@ bool same_file(int a, int b) noexcept {
 
 }  // namespace
 
-job::job(const options& opts, const inherited_state& was, unique_fd signals, std::string directory,
-         const mission* orders)
+job::job(const options& opts, const inherited_state& was, lci::base::descriptor signals,
+         std::string directory, const mission* orders)
     : opts_(opts),
       was_(was),
       signals_(std::move(signals)),

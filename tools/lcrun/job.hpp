@@ -26,8 +26,8 @@ class job {
  public:
   // `signals` delivers the signals that main has blocked (signalfd). `directory`: see
   // job_environment. `orders`: given if this is the agent of another lcrun.
-  job(const options& opts, const inherited_state& was, unique_fd signals, std::string directory,
-      const mission* orders = nullptr);
+  job(const options& opts, const inherited_state& was, lci::base::descriptor signals,
+      std::string directory, const mission* orders = nullptr);
   ~job();
   // Runs the job to its end; returns the exit status of lcrun.
   int run();
@@ -49,7 +49,7 @@ class job {
     bool by_signal = false;  // how it ended
     int end_number = 0;
     std::unique_ptr<line_stream> out, err;
-    unique_fd control;  // to the agent on that host
+    lci::base::descriptor control;  // to the agent on that host
     std::string host;
     int pages_told() const noexcept { return out->marks() + err->marks(); }  // by that agent
   };
@@ -96,7 +96,7 @@ class job {
 
   const options& opts_;
   const inherited_state& was_;
-  const unique_fd signals_;
+  const lci::base::descriptor signals_;
   const std::string directory_;
   const mission* const orders_;  // null: a user has started this lcrun
   bool under_orders_;            // the stream of orders is open

@@ -42,7 +42,7 @@ void raise_descriptor_limit(const rlimit& was, int nprocs) {
 }
 
 // From here on, signals are read in the poll loop; ranks get the old mask back.
-unique_fd redirect_signals(inherited_state& was) {
+lci::base::descriptor redirect_signals(inherited_state& was) {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD})
@@ -53,7 +53,7 @@ unique_fd redirect_signals(inherited_state& was) {
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
   ::sigaction(SIGPIPE, &ignore, &was.pipe_action);
-  return unique_fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  return lci::base::descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
 // A private directory to meet in, made only if the user has asked for the file bootstrap. It is
@@ -75,7 +75,7 @@ int run_job(const options& opts, std::string directory, const mission* orders) {
   inherited_state was{};
   ::getrlimit(RLIMIT_NOFILE, &was.files);
   raise_descriptor_limit(was.files, opts.local);
-  unique_fd signals = redirect_signals(was);
+  lci::base::descriptor signals = redirect_signals(was);
   return job(opts, was, std::move(signals), std::move(directory), orders).run();
 }
 

@@ -31,7 +31,7 @@ void sink::write_some() {
   }
 }
 
-line_stream::line_stream(unique_fd fd, sink& to, std::string tag, bool end_last_line)
+line_stream::line_stream(lci::base::descriptor fd, sink& to, std::string tag, bool end_last_line)
     : fd_(std::move(fd)), to_(to), tag_(std::move(tag)), end_last_line_(end_last_line) {}
 
 void line_stream::read_some() {

@@ -14,8 +14,6 @@
 
 namespace lcrun {
 
-using lci::boot::unique_fd;
-
 // The launcher's own stdout or stderr.
 class sink {
  public:
@@ -43,7 +41,7 @@ class line_stream {
   static constexpr std::size_t MAX_LINE = std::size_t{1} << 20;
 
   // `tag` goes before each line. `end_last_line`: a last line without an end gets one.
-  line_stream(unique_fd fd, sink& to, std::string tag, bool end_last_line);
+  line_stream(lci::base::descriptor fd, sink& to, std::string tag, bool end_last_line);
   // Lines that are `mark` are counted instead of passed on.
   void take_out(const std::string& mark) { mark_ = mark + "\n"; }
   int marks() const noexcept { return marks_; }
@@ -62,7 +60,7 @@ class line_stream {
   void push_lines(std::string_view bytes);
   void push_line(std::string_view line);
 
-  unique_fd fd_;
+  lci::base::descriptor fd_;
   sink& to_;
   const std::string tag_;
   const bool end_last_line_;

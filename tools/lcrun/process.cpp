@@ -66,7 +66,7 @@ pipe_ends make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
     throw lci::backend_error("pipe2 failed: " + lci::boot::errno_text(errno));
-  return pipe_ends{unique_fd(ends[0]), unique_fd(ends[1])};
+  return pipe_ends{lci::base::descriptor(ends[0]), lci::base::descriptor(ends[1])};
 }
 
 environment::environment() {

@@ -15,8 +15,6 @@
 
 namespace lcrun {
 
-using lci::boot::unique_fd;
-
 // The state of this process when it started: ranks get it back unchanged.
 struct inherited_state {
   sigset_t mask;
@@ -55,8 +53,8 @@ void set_rank_variables(environment& env, const job_environment& job, int rank);
 bool wants_directory(const environment& env);
 
 struct started {
-  pid_t pid;           // also the number of its process group
-  unique_fd out, err;  // the launcher's ends, non-blocking
+  pid_t pid;                       // also the number of its process group
+  lci::base::descriptor out, err;  // the launcher's ends, non-blocking
 };
 
 struct request {
@@ -76,7 +74,7 @@ started start_process(const request& what, environment& env, const inherited_sta
 bool is_exiting(pid_t pid);
 
 struct pipe_ends {
-  unique_fd read, write;
+  lci::base::descriptor read, write;
 };
 pipe_ends make_pipe();
 

@@ -55,7 +55,7 @@ void close_all_but(int kept) noexcept {
 warden::warden(const std::string& directory) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return;
-  lci::boot::unique_fd read_end(ends[0]);
+  lci::base::descriptor read_end(ends[0]);
   pipe_.reset(ends[1]);
   pid_ = ::fork();
   if (pid_ == 0) {

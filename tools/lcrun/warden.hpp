@@ -24,7 +24,7 @@ class warden {
   void watch(pid_t group) noexcept;
 
  private:
-  lci::boot::unique_fd pipe_;
+  lci::base::descriptor pipe_;
   pid_t pid_ = -1;
 };
 

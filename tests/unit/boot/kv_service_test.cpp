@@ -32,8 +32,8 @@ namespace lci::boot::kv {
 namespace {
 
 // A listening socket that the system names.
-unique_fd listen_somewhere(sockaddr_un& where, socklen_t& length) {
-  unique_fd out(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+lci::base::descriptor listen_somewhere(sockaddr_un& where, socklen_t& length) {
+  lci::base::descriptor out(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   where = {};
   where.sun_family = AF_UNIX;
   EXPECT_EQ(::bind(out.get(), reinterpret_cast<sockaddr*>(&where), sizeof(sa_family_t)), 0);
@@ -62,7 +62,7 @@ void serve(int ranks, std::optional<uid_t> only_uid, Rank&& body) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
-      unique_fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      lci::base::descriptor fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
       EXPECT_EQ(::connect(fd.get(), reinterpret_cast<sockaddr*>(&where), length), 0);
       client mine("test", std::move(fd), rank, ranks, std::chrono::milliseconds(0));
       EXPECT_TRUE(mine.join());
@@ -174,13 +174,13 @@ struct three_ranks {
     say(rank, bytes);
     of(rank).reset();
   }
-  unique_fd& of(int rank) { return ranks[static_cast<std::size_t>(rank)]; }
+  lci::base::descriptor& of(int rank) { return ranks[static_cast<std::size_t>(rank)]; }
 
   sockaddr_un where;
   socklen_t length;
   service all;
   std::vector<pollfd> set;
-  std::vector<unique_fd> ranks;
+  std::vector<lci::base::descriptor> ranks;
 };
 
 // Two ranks leave at once. The second has hung up when it is to be told of the first, and is not
@@ -273,22 +273,22 @@ TEST(service, shared__bytes_where_no_file_can_be_sent) {
 TEST(client, shared__no_descriptor_is_left) {
   int pair[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-  const unique_fd server_side(pair[1]);
-  client mine("test", unique_fd(pair[0]), 0, 1, std::chrono::milliseconds(0));
+  const lci::base::descriptor server_side(pair[1]);
+  client mine("test", lci::base::descriptor(pair[0]), 0, 1, std::chrono::milliseconds(0));
   mine.greet();
   std::string content, welcome, frame;
   encode_value(content, 0, "k", "v");
   encode_released(content, 0);
   encode_welcome(welcome, 0, 1);
   encode_shared(frame, content.size());
-  const unique_fd file = share(content);
+  const lci::base::descriptor file = share(content);
   ASSERT_EQ(::send(pair[1], welcome.data(), welcome.size(), 0),
             static_cast<ssize_t>(welcome.size()));
   ASSERT_TRUE(test::send_with_descriptor(pair[1], std::as_bytes(std::span(frame)), file.get()));
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit none = before;
-  none.rlim_cur = static_cast<rlim_t>(unique_fd(::dup(0)).get());
+  none.rlim_cur = static_cast<rlim_t>(lci::base::descriptor(::dup(0)).get());
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   std::string why;
   try {
@@ -306,7 +306,7 @@ TEST(service, strangers__are_counted_and_few_are_said) {
   socklen_t length;
   // This test is the foreigner.
   service of_another(listen_somewhere(where, length), 1, ::geteuid() + 1);
-  std::vector<unique_fd> callers;
+  std::vector<lci::base::descriptor> callers;
   for (std::size_t i = 0; i < CALLS; ++i) {
     callers.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     ASSERT_EQ(::connect(callers.back().get(), reinterpret_cast<sockaddr*>(&where), length), 0) << i;

@@ -18,7 +18,7 @@ namespace {
 TEST(shared_bytes, view__is_what_was_shared) {
   std::string bytes(300000, '\0');
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7);
-  unique_fd file = share(bytes);
+  lci::base::descriptor file = share(bytes);
   ASSERT_TRUE(file);
   const shared_bytes all(file, bytes.size()), some(file, 5000);
   file.reset();
@@ -27,14 +27,14 @@ TEST(shared_bytes, view__is_what_was_shared) {
 }
 
 TEST(shared_bytes, share__cannot_be_changed) {
-  const unique_fd file = share("abc");
+  const lci::base::descriptor file = share("abc");
   EXPECT_EQ(::pwrite(file.get(), "x", 1, 0), -1);
   EXPECT_EQ(::ftruncate(file.get(), 1), -1);
   EXPECT_EQ(shared_bytes(file, 3).view(), "abc");
 }
 
 TEST(shared_bytes, shared_bytes__of_a_file_that_could_change) {
-  const unique_fd file(::memfd_create("lci-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const lci::base::descriptor file(::memfd_create("lci-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::write(file.get(), "abc", 3), 3);
   EXPECT_THROW(shared_bytes(file, 3), backend_error);
   ASSERT_EQ(::fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE), 0);
@@ -44,10 +44,10 @@ TEST(shared_bytes, shared_bytes__of_a_file_that_could_change) {
 }
 
 TEST(shared_bytes, shared_bytes__of_what_is_too_short_or_no_file) {
-  const unique_fd file = share("abc");
+  const lci::base::descriptor file = share("abc");
   EXPECT_THROW(shared_bytes(file, 4), backend_error);
   EXPECT_THROW(shared_bytes(file, 0), backend_error);
-  EXPECT_THROW(shared_bytes(unique_fd(), 1), backend_error);
+  EXPECT_THROW(shared_bytes(lci::base::descriptor(), 1), backend_error);
 }
 
 // One member that gets a frame, and a file with these bytes if there are any.

@@ -31,7 +31,7 @@ class stranger {
   // One connection, from any of many addresses so that ports do not run out. False if nobody
   // listens.
   bool call() {
-    unique_fd fd = connect();
+    lci::base::descriptor fd = connect();
     if (!fd) return false;
     const std::string text = words();
     const auto kind = random_() % 16;
@@ -54,8 +54,8 @@ class stranger {
   }
 
  private:
-  unique_fd connect() {
-    unique_fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  lci::base::descriptor connect() {
+    lci::base::descriptor fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in from{}, to{};
     from.sin_family = to.sin_family = AF_INET;
     from.sin_addr.s_addr = htonl(0x7f010001u + static_cast<std::uint32_t>(random_() % 200) * 256);
@@ -70,7 +70,7 @@ class stranger {
       fd.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
       ::usleep(1000);
     }
-    return unique_fd();
+    return lci::base::descriptor();
   }
   // Errors are no matter: the other end may have hung up.
   static void say(int fd, const std::string& text) {
@@ -125,12 +125,12 @@ class stranger {
 
   const int port_;
   std::mt19937_64 random_;
-  std::deque<unique_fd> silent_;
-  std::deque<std::pair<unique_fd, std::string>> slow_;
+  std::deque<lci::base::descriptor> silent_;
+  std::deque<std::pair<lci::base::descriptor, std::string>> slow_;
 };
 
 int find_port() {
-  const unique_fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const lci::base::descriptor fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -211,7 +211,7 @@ TEST(tcp_hostile_test, start__without_a_key_a_stranger_becomes_a_rank) {
     to.sin_family = AF_INET;
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     to.sin_port = htons(static_cast<std::uint16_t>(port));
-    unique_fd fd;
+    lci::base::descriptor fd;
     for (int n = 0; n < 5000; ++n) {
       fd.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
       if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) == 0) break;

@@ -28,8 +28,8 @@ sockaddr_in loopback(int port) {
   return address;
 }
 
-unique_fd listen_somewhere(int& port) {
-  unique_fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+lci::base::descriptor listen_somewhere(int& port) {
+  lci::base::descriptor fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address = loopback(0);
   socklen_t size = sizeof address;
   EXPECT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
@@ -46,15 +46,15 @@ int free_port() {
 }
 
 // Connects as soon as somebody listens.
-unique_fd connect_to_port(int port) {
+lci::base::descriptor connect_to_port(int port) {
   for (int i = 0; i < 5000; ++i) {
-    unique_fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    lci::base::descriptor fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const sockaddr_in address = loopback(port);
     if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
       return fd;
     ::usleep(1000);
   }
-  return unique_fd();
+  return lci::base::descriptor();
 }
 
 class tcp_test : public testing::Test {
@@ -243,12 +243,12 @@ TEST_F(tcp_test, join__strangers_do_not_hang_the_job) {
       if (i == 2) ::usleep(200'000);
       return exchange(*open(i, 3), 2);
     }
-    std::vector<unique_fd> open_ends;  // connected, silent, until this process ends
+    std::vector<lci::base::descriptor> open_ends;  // connected, silent, until this process ends
     for (int n = 0; n < 100; ++n) open_ends.push_back(connect_to_port(port));
-    unique_fd talker = connect_to_port(port);
+    lci::base::descriptor talker = connect_to_port(port);
     const std::string text = "GET / HTTP/1.0\r\n\r\n";
     if (::send(talker.get(), text.data(), text.size(), MSG_NOSIGNAL) < 0) return std::string("no");
-    unique_fd half = connect_to_port(port);
+    lci::base::descriptor half = connect_to_port(port);
     std::string hello;
     kv::encode_hello(hello, 1, 3);
     if (::send(half.get(), hello.data(), 5, MSG_NOSIGNAL) < 0) return std::string("no");
@@ -314,7 +314,7 @@ TEST_F(tcp_test, fence__time_limit_holds) {
 }
 
 TEST_F(tcp_test, open__port_in_use_is_said_with_a_way_out) {
-  const unique_fd taken = listen_somewhere(port_);
+  const lci::base::descriptor taken = listen_somewhere(port_);
   vars_.set("MASTER_PORT", std::to_string(port_));
   const auto results = run_ranks(1, [](int) { return exchange(*open(0, 2), 1); });
   for (const char* part : {"rank 0 cannot listen", "Address already in use", "LCT_MASTER_PORT"})
@@ -322,12 +322,12 @@ TEST_F(tcp_test, open__port_in_use_is_said_with_a_way_out) {
 }
 
 TEST_F(tcp_test, open__server_of_another_protocol_is_found_out) {
-  const unique_fd listener = listen_somewhere(port_);
+  const lci::base::descriptor listener = listen_somewhere(port_);
   vars_.set("MASTER_PORT", std::to_string(port_));
   const int fd = listener.get();
   const auto results = run_ranks(2, [fd](int i) {
     if (i == 0) return exchange(*open(1, 2), 1);
-    const unique_fd peer(::accept(fd, nullptr, nullptr));
+    const lci::base::descriptor peer(::accept(fd, nullptr, nullptr));
     const std::string text = "HTTP/1.1 400 Bad Request\r\n";
     if (::send(peer.get(), text.data(), text.size(), MSG_NOSIGNAL) < 0) return std::string("no");
     char bytes[64];
@@ -369,7 +369,7 @@ TEST_F(tcp_test, open__listens_on_the_given_address_only) {
   const int port = port_;
   const auto results = run_ranks(2, [port](int r) {
     const auto reach = [port](std::uint32_t host) {
-      unique_fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      lci::base::descriptor fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
       sockaddr_in address = loopback(port);
       address.sin_addr.s_addr = htonl(host);
       return ::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;

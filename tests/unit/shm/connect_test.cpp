@@ -32,7 +32,7 @@ struct link_pair {
     callee.reset(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     EXPECT_TRUE(callee);
   }
-  fd_handle listener, caller, callee;
+  lci::base::descriptor listener, caller, callee;
 };
 
 }  // namespace
@@ -141,15 +141,15 @@ TEST(is_bye, just_a_bye) {
 }
 
 TEST(connect_to, nobody_there__is_refused) {
-  fd_handle caller;
+  lci::base::descriptor caller;
   EXPECT_EQ(connect_to(some_id(1), caller), ECONNREFUSED);
   EXPECT_FALSE(caller);
 }
 
 TEST(connect_to, needs_no_accept_and_names_the_peer) {
   const fabric_id id = some_id(2);
-  const fd_handle listener = listen_at(id);
-  fd_handle caller;
+  const lci::base::descriptor listener = listen_at(id);
+  lci::base::descriptor caller;
   ASSERT_EQ(connect_to(id, caller), 0);
   EXPECT_EQ(peer_of(caller.get()).uid, geteuid());
   EXPECT_EQ(peer_of(caller.get()).pid, getpid());
@@ -182,16 +182,6 @@ TEST(records, nothing_there_and_the_end_are_told_apart) {
   EXPECT_EQ(end.error, 0);
   EXPECT_EQ(end.size, 0u);
   EXPECT_EQ(send_record(l.callee.get(), bytes_of(bye{}), -1), EPIPE);
-}
-
-TEST(fd_handle, owns_one_descriptor) {
-  fd_handle a(memfd_create("lci-test", MFD_CLOEXEC));
-  const int fd = a.get();
-  fd_handle b(std::move(a));
-  EXPECT_FALSE(a);  // NOLINT: what a move leaves is part of the promise
-  EXPECT_EQ(b.get(), fd);
-  b.reset();
-  EXPECT_EQ(fcntl(fd, F_GETFD), -1);
 }
 
 }  // namespace lci::shm

@@ -10,7 +10,7 @@ namespace {
 using test::pair;
 
 // What comes on a socket, polls of b included.
-received next_record(pair& p, const fd_handle& from) {
+received next_record(pair& p, const lci::base::descriptor& from) {
   received record;
   p.until([&] {
     record = receive_record(from.get());
@@ -21,7 +21,7 @@ received next_record(pair& p, const fd_handle& from) {
 
 TEST(refusal, of_memory_that_cannot_be_mapped__is_said_before_the_hang_up) {
   pair p;
-  fd_handle caller;
+  lci::base::descriptor caller;
   ASSERT_EQ(connect_to(address::parse(p.all[1])->id, caller), 0);
   hello said;
   said.rank = 0;
@@ -41,11 +41,12 @@ TEST(refusal, by_a_peer_that_lives__is_the_reason_of_its_end) {
   pair p;
   address elsewhere = *address::parse(p.all[1]);
   elsewhere.id[0] ^= 0xff;
-  const fd_handle listener = listen_at(elsewhere.id);
+  const lci::base::descriptor listener = listen_at(elsewhere.id);
   p.all[1] = elsewhere.text();
   EXPECT_EQ(p.a.say(1, "x"), errorcode_t::done);
   {
-    const fd_handle callee(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    const lci::base::descriptor callee(
+        accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     ASSERT_TRUE(callee);
     EXPECT_EQ(next_record(p, callee).size, sizeof(hello));
     send_refusal(callee.get(), "mmap of your arena: no room (ulimit -v)");
@@ -62,13 +63,14 @@ TEST(refusal, on_one_connection_of_two__no_bye_comes_on_the_other) {
   pair p;
   address elsewhere = *address::parse(p.all[0]);
   elsewhere.id[0] ^= 0xff;
-  const fd_handle listener = listen_at(elsewhere.id);
+  const lci::base::descriptor listener = listen_at(elsewhere.id);
   p.all[0] = elsewhere.text();
   EXPECT_EQ(p.b.say(0, "x"), errorcode_t::done);
-  const fd_handle callee(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  const lci::base::descriptor callee(
+      accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   ASSERT_TRUE(callee);
   EXPECT_EQ(next_record(p, callee).size, sizeof(hello));
-  fd_handle caller;
+  lci::base::descriptor caller;
   ASSERT_EQ(connect_to(address::parse(p.all[1])->id, caller), 0);
   hello said;
   said.rank = 0;
@@ -102,7 +104,7 @@ TEST(refusal, that_makes_no_sense__is_none) {
 
   pair p;
   p.meet();
-  fd_handle stranger;
+  lci::base::descriptor stranger;
   ASSERT_EQ(connect_to(address::parse(p.all[1])->id, stranger), 0);
   send_refusal(stranger.get(), "go away");
   EXPECT_EQ(next_record(p, stranger).size, 0u);
@@ -110,7 +112,7 @@ TEST(refusal, that_makes_no_sense__is_none) {
 }
 
 TEST(refusal, longer_than_its_record__is_cut) {
-  fd_handle ends[2];
+  lci::base::descriptor ends[2];
   int pair_of_sockets[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair_of_sockets), 0);
   for (int i = 0; i < 2; ++i) ends[i].reset(pair_of_sockets[i]);

@@ -45,7 +45,7 @@ bool call_as_a_stranger(const fabric_id& there, std::uint64_t times) {
   if (child == 0) {
     if (setresuid(65534, 65534, 65534) != 0) _exit(1);
     for (std::uint64_t i = 0; i < times; ++i) {
-      fd_handle each;
+      lci::base::descriptor each;
       if (connect_to(there, each) != 0) _exit(2);
     }
     _exit(0);
@@ -121,7 +121,7 @@ TEST(contact, a_caller_that_cannot_be_watched__is_said_a_few_times) {
   is_watching_refused = true;
   testing::internal::CaptureStderr();
   for (int i = 0; i < 50; ++i) {
-    fd_handle caller;
+    lci::base::descriptor caller;
     ASSERT_EQ(connect_to(there, caller), 0);
     const std::uint64_t looks = p.b.net->connections().looks();
     p.until([&] { return p.b.net->connections().looks() != looks; });

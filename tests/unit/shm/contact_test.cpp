@@ -22,8 +22,8 @@ std::size_t mappings_of_memory_files() {
 }
 
 // Somebody who knows b's address and says `said`, passing `file` along.
-fd_handle stranger(pair& p, const void* said, std::size_t size, int file) {
-  fd_handle s;
+lci::base::descriptor stranger(pair& p, const void* said, std::size_t size, int file) {
+  lci::base::descriptor s;
   EXPECT_EQ(connect_to(address::parse(p.all[1])->id, s), 0);
   EXPECT_EQ(send_record(s.get(), {static_cast<const std::byte*>(said), size}, file), 0);
   return s;
@@ -41,7 +41,7 @@ hello hello_to_b(pair& p) {
 }
 
 // One that b believes.
-fd_handle forged_a(pair& p) {
+lci::base::descriptor forged_a(pair& p) {
   hello said = hello_to_b(p);
   said.table = p.a.arena.offset_of(new (p.a.arena.allocate(sizeof(device_table))) device_table);
   return stranger(p, &said, sizeof(said), p.a.arena.fd());
@@ -49,7 +49,7 @@ fd_handle forged_a(pair& p) {
 
 // b hangs up on it, and does not take it for rank 0.
 void expect_refused(pair& p, const hello& said, int file) {
-  const fd_handle s = stranger(p, &said, sizeof(said), file);
+  const lci::base::descriptor s = stranger(p, &said, sizeof(said), file);
   received end;
   p.until([&] {
     end = receive_record(s.get());
@@ -188,8 +188,8 @@ TEST(take_hello, without_a_memory_file__is_refused) {
 TEST(take_hello, noise_and_silence__hurt_nobody) {
   pair p;
   const char noise[] = "GET / HTTP/1.1";
-  const fd_handle loud = stranger(p, noise, sizeof(noise), -1);
-  fd_handle silent;
+  const lci::base::descriptor loud = stranger(p, noise, sizeof(noise), -1);
+  lci::base::descriptor silent;
   ASSERT_EQ(connect_to(address::parse(p.all[1])->id, silent), 0);
   p.meet();
   silent.reset();
@@ -208,7 +208,7 @@ TEST(take_hello, of_one_that_has_left__comes_late_and_is_no_error) {
     p.a.close();
     p.until([&] { return p.b.seen.gone.size() == 1; });
     const std::uint64_t before = p.b.net->connections().dropped();
-    const fd_handle late = stranger(p, &said, sizeof(said), p.a.arena.fd());
+    const lci::base::descriptor late = stranger(p, &said, sizeof(said), p.a.arena.fd());
     received end;
     p.until([&] {
       end = receive_record(late.get());
@@ -247,7 +247,7 @@ TEST(hang_up, with_words_of_ours_unread__a_bye_still_counts) {
 // Both sides called at once: two connections, and the news of them come in any order.
 TEST(hang_up, of_one_connection_of_two__a_bye_on_the_other_counts) {
   pair p;
-  fd_handle first = forged_a(p), second = forged_a(p);
+  lci::base::descriptor first = forged_a(p), second = forged_a(p);
   p.until([&] {
     return p.b.net->connections().find(0) != nullptr && p.b.net->connections().find(0)->links == 2;
   });
@@ -262,8 +262,8 @@ TEST(hang_up, of_one_connection_of_two__a_bye_on_the_other_counts) {
 
 TEST(hang_up, of_one_connection_of_two_without_a_bye__is_a_death) {
   pair p;
-  fd_handle first = forged_a(p);
-  const fd_handle second = forged_a(p);
+  lci::base::descriptor first = forged_a(p);
+  const lci::base::descriptor second = forged_a(p);
   p.until([&] {
     return p.b.net->connections().find(0) != nullptr && p.b.net->connections().find(0)->links == 2;
   });

@@ -63,13 +63,13 @@ TEST(segment, map__refuses_sizes_that_no_arena_has) {
   for (const std::uint64_t wrong :
        {std::uint64_t{0}, std::uint64_t{4097}, std::uint64_t{1} << 60}) {
     segment s;
-    const fd_handle file(again(owner));
+    const lci::base::descriptor file(again(owner));
     EXPECT_THROW(s.map(file.get(), wrong, home), backend_error) << wrong;
   }
 }
 
 TEST(segment, map__refuses_a_file_that_its_owner_could_shrink) {
-  const fd_handle file(memfd_create("lci-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const lci::base::descriptor file(memfd_create("lci-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_TRUE(file);
   ASSERT_EQ(ftruncate(file.get(), 1 << 20), 0);
   mem::arena home(RESERVE);

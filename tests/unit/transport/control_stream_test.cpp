@@ -21,8 +21,8 @@ class control_stream_test : public testing::Test {
     auto seal = joiner.open_answer(key, admitted->answer);
     int fds[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
-    one_.emplace(boot::unique_fd(fds[0]), std::move(*seal));
-    two_.emplace(boot::unique_fd(fds[1]), std::move(admitted->stream));
+    one_.emplace(lci::base::descriptor(fds[0]), std::move(*seal));
+    two_.emplace(lci::base::descriptor(fds[1]), std::move(admitted->stream));
     one_->put(frame_type::join, "the first is short");
     ASSERT_EQ(carry().size(), 1u);
   }

@@ -215,7 +215,7 @@ class rude_peer {
     at.sin_family = AF_INET;
     at.sin_port = htons(static_cast<std::uint16_t>(to_.port));
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    boot::unique_fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    lci::base::descriptor fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     EXPECT_EQ(::connect(fd.get(), reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
     const std::string hello = exchange.hello(key);
     EXPECT_GT(::send(fd.get(), hello.data(), hello.size(), 0), 0);

@@ -37,7 +37,7 @@ class strangers_test : public test::room_test {
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
     mine_.reset(fds[0]);
     fd_ = fds[1];
-    all_.add(boot::unique_fd(fd_), now_, std::chrono::seconds(10));
+    all_.add(lci::base::descriptor(fd_), now_, std::chrono::seconds(10));
   }
   void send(std::string_view bytes) {
     if (!bytes.empty()) ::send(mine_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -71,7 +71,7 @@ class strangers_test : public test::room_test {
   clock::time_point now_;
   strangers all_;
   std::vector<boot::job_key> keys_;
-  boot::unique_fd mine_;
+  lci::base::descriptor mine_;
   int fd_ = -1;
   std::unique_ptr<boot::key_exchange> exchange_;
 };
@@ -209,7 +209,7 @@ TEST_F(strangers_test, serve__holds_few_bytes_of_one_that_sends_much) {
 }
 
 TEST_F(strangers_test, add__the_oldest_makes_room_after_its_patience) {
-  std::deque<boot::unique_fd> theirs;
+  std::deque<lci::base::descriptor> theirs;
   for (std::size_t i = 0; i < strangers::MOST; ++i) {
     ASSERT_TRUE(all_.make_room(now_));
     call();
@@ -232,13 +232,13 @@ TEST_F(strangers_test, add__the_oldest_makes_room_after_its_patience) {
 // A hub with callers who say nothing, little, or nonsense: an honest one connects meanwhile.
 class strangers_of_hub_test : public test::room_test {
  protected:
-  boot::unique_fd call(const std::string& text) {
+  lci::base::descriptor call(const std::string& text) {
     const url to = parse_url(text);
     sockaddr_in at{};
     at.sin_family = AF_INET;
     at.sin_port = htons(static_cast<std::uint16_t>(to.port));
     at.sin_addr.s_addr = inet_addr(to.address.c_str());
-    boot::unique_fd out(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    lci::base::descriptor out(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     EXPECT_EQ(::connect(out.get(), reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
     return out;
   }
@@ -247,7 +247,7 @@ class strangers_of_hub_test : public test::room_test {
 TEST_F(strangers_of_hub_test, honest_caller__is_served_between_slow_and_silent_ones) {
   test::ends e;
   const std::string url = e.root.bind();
-  std::deque<boot::unique_fd> silent;
+  std::deque<lci::base::descriptor> silent;
   for (int i = 0; i < 100; ++i) {
     silent.push_back(call(url));
     if (i % 3 == 1) ::send(silent.back().get(), "LCIX", 4, 0);
@@ -266,7 +266,7 @@ TEST_F(strangers_of_hub_test, silent_callers__are_dropped_in_time_and_the_descri
   options.now = [] { return now; };
   hub root(options);
   const std::string url = root.bind();
-  std::deque<boot::unique_fd> silent;
+  std::deque<lci::base::descriptor> silent;
   for (std::size_t i = 0; i < strangers::MOST + 50; ++i) silent.push_back(call(url));
   ASSERT_TRUE(run({&root}, [&] { return root.strangers_now() == strangers::MOST; }));
   for (int i = 0; i < 10; ++i) root.progress();
