@@ -236,11 +236,13 @@ TEST_P(alone_left, to_threads_that_share__each_receive_meets_one_message) {
   constexpr std::size_t N = 2000;
   std::vector<std::vector<lci::match::entry>> mine(2);
   const auto post = [&](std::size_t which) {
+    const exact_key key = exact_key::of(match_key{1, which, BOTH});
     for (std::size_t i = 0; i < N; ++i) {
       lci::match::entry& it = mine[which][i];
       it.value = as_value(1 + which);
       it.is_lent = true;
-      while (!file(which, it) && !engine_.file_recv(exact_key::of(match_key{1, which, BOTH}), it)) {
+      while (engine_.file_recv_alone(key, [&it] { return &it; }) != map_engine::filing::done &&
+             !engine_.file_recv(key, it)) {
       }
     }
   };
