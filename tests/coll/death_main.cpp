@@ -3,6 +3,7 @@
 // before all have heard: else one may hear first that another has left.
 #include <atomic>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -34,25 +35,30 @@ void collective(const std::string& which) {
 
 std::atomic<int> others{0};  // that have heard
 
-// The collective and progress each report the loss. A broken barrier may be told to go on by a
-// message that was under way, and then needs a survivor that has heard of us and left.
-void progress_after_loss() {
+// The collective and progress each report the loss. A broken barrier that is not waited for may be
+// told to go on by a message that was under way, and then needs a survivor that has left. None
+// leaves before we have told it.
+void progress_after_loss(int dead, const std::vector<bool>& may_leave) {
   try {
     lci::progress();
-  } catch (const lci::peer_failure_error&) {
+  } catch (const lci::peer_failure_error& error) {
+    const int lost = error.failed_rank();
+    if (lost != dead && !may_leave[static_cast<std::size_t>(lost)]) throw;
   }
 }
 
 // Tells the survivors, and waits until they have told us.
-void wait_for_survivors(lci::rcomp_t heard, int dead) {
+void wait_for_survivors(lci::rcomp_t heard, int dead, bool may_need_survivors) {
   const int me = lci::get_rank_me(), n = lci::get_rank_n();
   char nothing = 0;
+  std::vector<bool> may_leave(static_cast<std::size_t>(n));
   for (int rank = 0; rank < n; ++rank) {
     if (rank == me || rank == dead) continue;
     while (lci::post_am(rank, &nothing, 1, lci::COMP_NULL_RETRY, heard).is_retry())
-      progress_after_loss();
+      progress_after_loss(dead, may_leave);
+    may_leave[static_cast<std::size_t>(rank)] = may_need_survivors;
   }
-  while (others != n - 2) progress_after_loss();
+  while (others != n - 2) progress_after_loss(dead, may_leave);
 }
 
 }  // namespace
@@ -79,7 +85,7 @@ int main(int, char** argv) {
     heard_of = error.failed_rank();
     std::printf("rank %d heard that rank %d died\n", me, heard_of);
   }
-  wait_for_survivors(heard, heard_of);
+  wait_for_survivors(heard, heard_of, std::string(argv[1]) == "barrier_later");
   lci::deregister_rcomp(heard);
   lci::free_comp(&handler);
   lci::g_runtime_fina();
