@@ -115,7 +115,7 @@ errorcode_t bulk_stream::post(kind what, const net::net_op& op, copy_way way, ch
   if (s == nullptr) return errorcode_t::retry_nomem;
   s->what = what;
   s->way = way;
-  s->is_chosen = s->was_chosen = whom != chosen_by::caller;
+  s->is_chosen = s->was_chosen = whom == chosen_by::chooser;
   s->may = may;
   s->has_fence = op.fence;
   s->rank = op.rank;
@@ -128,6 +128,9 @@ errorcode_t bulk_stream::post(kind what, const net::net_op& op, copy_way way, ch
     s->before = peers_.mark(op.rank, out_);
   else
     out_.find_open_puts(op.rank, s->before);
+  // What waits for others takes longer than itself.
+  s->is_timed = whom == chosen_by::caller_timed && s->before.used == 0;
+  if (s->is_timed) s->started_ticks = base::cpu_ticks();
   {
     const std::lock_guard lock(lock_);
     submitted_.push(s);
@@ -321,6 +324,9 @@ void bulk_stream::finish_get(int rank, mem::region_name name, const char* why) n
   if (one == nullptr) return;
   one->why = why;
   if (one->way == copy_way::pipeline) measure(*f, *one);
+  if (one->is_timed && why == nullptr)
+    f->who->unmeasured.in_post_of(true, one->size)
+        .note(copy_in_post::way::target, base::cpu_ticks() - one->started_ticks);
   finish_get(one, why);
 }
 

@@ -59,7 +59,8 @@ class bulk_stream {
   // The operation is to be done here when its turn comes: that way, or as the peer's chooser says.
   // Answers posted or retry_*.
   // may: of the operations like it, which the caller does itself when it is told to.
-  enum class chosen_by : std::uint8_t { caller, chooser };
+  // caller_timed: by the caller, whose copy_in_post is told how long it took. A get.
+  enum class chosen_by : std::uint8_t { caller, caller_timed, chooser };
   errorcode_t post(kind what, const net::net_op& op, copy_way way, chosen_by whom,
                    way_chooser::skips may = {}) noexcept;
   // Reports through on_error at a later poll; reason is a literal. Answers posted or retry_nomem.
@@ -93,6 +94,7 @@ class bulk_stream {
     bool has_fence = false;
     bool is_chosen = false;   // the chooser picks `way` when it starts
     bool was_chosen = false;  // so it may go another way, if that one does not work
+    bool is_timed = false;    // from the post to the end
     bool avoids_kernel = false;
     bool is_to_repeat = false;  // a part was refused: once all is back, from the start
     way_chooser::skips may;

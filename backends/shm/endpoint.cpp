@@ -41,14 +41,26 @@ inline void write_put(tx_lane& lane, const put_record& where, const void* data, 
 }
 
 // Larger ones are measured. Where many puts with an immediate or gets of up to 8 KiB are under way,
-// the target has work in any case, and shares the copying; the others see is_waited_for() and
-// is_seldom() (docs/decisions/0049-way-by-measurement.md).
+// the target has work in any case, and shares the copying; the others, each of which is waited for,
+// are measured by copy_in_post (docs/decisions/0060-small-copies-in-the-post.md).
 constexpr std::size_t chosen_from(bulk_stream::kind what) noexcept {
   return what == bulk_stream::kind::put ? way_chooser::FROM : 2 * way_chooser::FROM;
 }
 
 // Smaller gets are not worth a system call.
 constexpr std::size_t SMALL_GET = 1024;
+
+// Does it, and notes how long it took. A put through the lane takes its target as long again.
+template <class Post>
+errorcode_t time(copy_in_post& of, copy_in_post::way which, Post&& post) noexcept {
+  const std::uint64_t from = base::cpu_ticks();
+  const errorcode_t rc = post();
+  const std::uint64_t took = base::cpu_ticks() - from;
+  if (rc == errorcode_t::done) of.note(which, which == copy_in_post::way::post ? took : 2 * took);
+  // The kernel cannot copy such memory, or it is an error.
+  if (rc == errorcode_t::posted) of.start_again();
+  return rc;
+}
 
 // Is this operation of more than way_chooser::FROM bytes one that goes that way as a matter of
 // course? One less, then.
@@ -62,30 +74,15 @@ bool is_unmeasured(std::array<std::atomic<std::uint32_t>, N>& classes, std::size
   return n != 0;
 }
 
-// A get of a few KiB that is posted while nothing is under way, as those before it were: its
-// program waits for each. It is copied by the kernel in the call, twice as fast as by the target;
-// several under way at once are faster by the target, which copies the first while the next are on
-// their way. Copied ones are never under way, so one in SAMPLE goes to the target.
-bool is_waited_for(std::atomic<std::uint32_t>& alone, bool is_busy) noexcept {
-  constexpr std::uint32_t SURE_AFTER = 8, SAMPLE = 32;
-  // Relaxed: of threads that get at once some counts are lost, which costs time and nothing else.
-  const std::uint32_t n = is_busy ? 0 : alone.load(std::memory_order_relaxed) + 1;
-  alone.store(n, std::memory_order_relaxed);
-  return n >= SURE_AFTER && n % SAMPLE != 0;
-}
-
-// A put of 4 to 8 KiB with an immediate, between polls that are several times more frequent, as
-// those before it were: its program waits for answers, and the kernel's copy is there sooner. Where
-// such puts come one upon the other the lane has more bandwidth, since the target shares the
-// copying.
-bool is_seldom(peer::spared& of, std::uint32_t polls) noexcept {
-  constexpr std::uint32_t SURE_AFTER = 8, POLLS_BETWEEN = 8;
-  // Relaxed, likewise.
+// A put of 4 to 8 KiB with an immediate, between polls that are several times more frequent: its
+// program waits for answers. Where such puts come one upon the other the lane has more bandwidth,
+// since the target shares the copying.
+bool is_waited_for(peer::spared& of, std::uint32_t polls) noexcept {
+  constexpr std::uint32_t POLLS_BETWEEN = 8;
+  // Relaxed, as in copy_in_post.
   const bool is_apart = polls - of.polls_at_put.load(std::memory_order_relaxed) >= POLLS_BETWEEN;
   of.polls_at_put.store(polls, std::memory_order_relaxed);
-  const std::uint32_t n = is_apart ? of.puts_seldom.load(std::memory_order_relaxed) + 1 : 0;
-  of.puts_seldom.store(n, std::memory_order_relaxed);
-  return n >= SURE_AFTER;
+  return is_apart;
 }
 
 }  // namespace
@@ -257,14 +254,20 @@ errorcode_t endpoint::rma(bulk_stream::kind what, const net::net_op& op) noexcep
   if (may_be_at_once && !has_open_puts() &&
       is_unmeasured(who->unmeasured.by_kernel[what == bulk_stream::kind::get], op.size))
     return copy_now(what, *who, op, true);
+  // A get that is posted while nothing is under way is waited for. Several at once are faster by
+  // the target, which copies the first while the next are on their way.
   const bool is_small_get = what == bulk_stream::kind::get && op.size >= SMALL_GET && !is_chosen;
   const bool is_medium_put =
       what == bulk_stream::kind::put_imm && has_lane && op.size > way_chooser::FROM && !is_chosen;
-  if ((is_small_get || is_medium_put) && kernel && config.shm_single_copy_min == 0 &&
-      (is_small_get ? is_waited_for(who->unmeasured.gets_alone, flow_.is_busy())
-                    : is_seldom(who->unmeasured, flow_.polls())) &&
-      !has_open_puts())
-    return copy_now(what, *who, op, true);
+  copy_in_post* timed = nullptr;  // if the target copies
+  if ((is_small_get || is_medium_put) && kernel && config.shm_single_copy_min == 0) {
+    copy_in_post& small = who->unmeasured.in_post_of(is_small_get, op.size);
+    const auto way_of_it =
+        small.pick(is_small_get ? !flow_.is_busy() : is_waited_for(who->unmeasured, flow_.polls()));
+    if (way_of_it == copy_in_post::way::post && !has_open_puts())
+      return time(small, way_of_it, [&] { return copy_now(what, *who, op, true); });
+    if (way_of_it == copy_in_post::way::target_timed) timed = &small;
+  }
   // A lane promises order and not that the data is there, and order only while it is the only one.
   const bool may_lag = what != bulk_stream::kind::get &&
                        (op.context == nullptr || op.in_order || what == bulk_stream::kind::put_imm);
@@ -278,8 +281,12 @@ errorcode_t endpoint::rma(bulk_stream::kind what, const net::net_op& op) noexcep
   const bool is_sample = is_chosen && kernel && what == bulk_stream::kind::put_imm &&
                          !is_unmeasured(who->unmeasured.by_lane, op.size);
   const bool fits_lane = in_lane && op.size <= bulk_stream::PIECE;
-  if (fits_lane && !is_sample) return put_in_packet(what, op);
-  return flow_.post(what, op, way, is_chosen ? by::chooser : by::caller,
+  if (fits_lane && !is_sample) {
+    if (timed == nullptr) return put_in_packet(what, op);
+    return time(*timed, copy_in_post::way::target, [&] { return put_in_packet(what, op); });
+  }
+  const by caller = is_small_get && timed != nullptr ? by::caller_timed : by::caller;
+  return flow_.post(what, op, way, is_chosen ? by::chooser : caller,
                     {.pipeline = fits_lane, .kernel = may_be_at_once});
 }
 
@@ -364,12 +371,8 @@ errorcode_t endpoint::copy_now(bulk_stream::kind what, peer& who, const net::net
   // It will go the other way. A part may have been copied before, here and below.
   if (c == copied::refused) return errorcode_t::retry;
   // Memory of a device, say, is copied by processors and not by the kernel.
-  if (c == copied::failed && is_chosen) {
-    // Relaxed, as in is_waited_for().
-    who.unmeasured.gets_alone.store(0, std::memory_order_relaxed);
-    who.unmeasured.puts_seldom.store(0, std::memory_order_relaxed);
+  if (c == copied::failed && is_chosen)
     return flow_.post(what, op, copy_way::pipeline, bulk_stream::chosen_by::caller);
-  }
   return flow_.fail_later(op.rank, op.context, reason_of(c));
 }
 

@@ -7,11 +7,15 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
+#include "backends/shm/copy_in_post.hpp"
 #include "backends/shm/layout.hpp"
 #include "backends/shm/segment.hpp"
 #include "backends/shm/way_chooser.hpp"
@@ -52,9 +56,13 @@ struct peer {
   struct alignas(base::CACHE_LINE) spared {
     std::array<std::atomic<std::uint32_t>, way_chooser::ONE_PIECE> by_lane{};
     std::array<std::array<std::atomic<std::uint32_t>, way_chooser::AT_ONCE>, 2> by_kernel{};
-    // Of endpoint::rma(): small gets that were waited for and medium puts that were seldom, in a
-    // row, and how many polls there had been at the last such put.
-    std::atomic<std::uint32_t> gets_alone{0}, puts_seldom{0}, polls_at_put{0};
+    // Smaller ones: gets of up to 1, 2, 4 and 8 KiB, and puts of up to 8.
+    std::array<copy_in_post, 5> in_post;
+    copy_in_post& in_post_of(bool is_get, std::size_t size) noexcept {
+      const auto number = static_cast<std::size_t>(std::bit_width((size - 1) / 1024));
+      return in_post[is_get ? std::min<std::size_t>(number, 3) : 4];
+    }
+    std::atomic<std::uint32_t> polls_at_put{0};  // when the last such put was posted
   };
   spared unmeasured;
 

@@ -224,8 +224,8 @@ TEST(bulk_stream_kernel, unmeasured__the_poster_copies) {
   EXPECT_EQ(got, text);
 }
 
-// Who waits for each get has it copied by the call, but for one in 32; who has several under way
-// does not.
+// Who waits for each get has it copied by the call where that takes less, but for one in 31; who
+// has several under way does not.
 TEST(bulk_stream_kernel, small_get__is_copied_at_once_for_who_waits_for_each) {
   by_way w;
   if (!w.may_copy) GTEST_SKIP() << "the system forbids copies between the processes";
@@ -237,6 +237,8 @@ TEST(bulk_stream_kernel, small_get__is_copied_at_once_for_who_waits_for_each) {
   o.size = SIZE;
   o.remote = w.p.b.expose(there.data(), SIZE);
   o.context = &o;
+  copy_in_post& choice = w.p.a.net->connections().find(1)->unmeasured.in_post_of(true, SIZE);
+  choice.fix(1, 2);
   // Answers whether it was done at once, and right.
   const auto get_and_wait = [&] {
     got.assign(SIZE, '.');
@@ -251,6 +253,9 @@ TEST(bulk_stream_kernel, small_get__is_copied_at_once_for_who_waits_for_each) {
   EXPECT_EQ(at_once, 0);
   for (int i = 7; i < 64 + 7; ++i) at_once += get_and_wait();
   EXPECT_EQ(at_once, 62);
+  choice.fix(2, 1);
+  for (int i = 0; i < 64; ++i) EXPECT_FALSE(get_and_wait());
+  choice.fix(1, 2);
   // Two of them are under way at a time, as soon as one is sent to the target.
   for (int i = 0; i < 32; ++i) {
     at_once = 0;
@@ -269,6 +274,37 @@ TEST(bulk_stream_kernel, small_get__is_copied_at_once_for_who_waits_for_each) {
   }
 }
 
+// What both ways take is measured while they are used.
+TEST(bulk_stream_kernel, small_get_and_medium_put__both_ways_are_timed) {
+  by_way w;
+  if (!w.may_copy) GTEST_SKIP() << "the system forbids copies between the processes";
+  std::string there(8192, '.'), out(8192, 'x');
+  net::net_op o;
+  o.rank = 1;
+  o.buffer = out.data();
+  o.size = out.size();
+  o.remote = w.p.b.expose(there.data(), there.size());
+  o.imm = 5;
+  for (const bool is_get : {true, false}) {
+    copy_in_post& choice = w.p.a.net->connections().find(1)->unmeasured.in_post_of(is_get, o.size);
+    std::uint32_t n = 0;
+    const auto one = [&] {
+      for (int i = 0; i < 8; ++i) w.p.a.poll();
+      EXPECT_NE(w.p.post([&] { return is_get ? w.p.a.out->get(o) : w.p.a.out->put_imm(o); }),
+                errorcode_t::fatal);
+      w.p.until([&] { return w.p.a.dev->is_drained(); });
+      w.p.b.poll();
+      w.p.b.poll();
+      ++n;
+    };
+    while (n < copy_in_post::SURE_AFTER - 1) one();
+    EXPECT_NE(choice.cost_of(copy_in_post::way::target), 0u);
+    EXPECT_EQ(choice.cost_of(copy_in_post::way::post), 0u);
+    while (n < copy_in_post::SURE_AFTER - 1 + copy_in_post::WINDOW) one();
+    EXPECT_NE(choice.cost_of(copy_in_post::way::post), 0u);
+  }
+}
+
 // Puts of a few KiB that are seldom are where they belong when the call returns; those that come
 // one upon the other wait for the target.
 TEST(bulk_stream_kernel, medium_put__is_copied_at_once_where_such_are_seldom) {
@@ -282,6 +318,8 @@ TEST(bulk_stream_kernel, medium_put__is_copied_at_once_where_such_are_seldom) {
   o.size = SIZE;
   o.remote = w.p.b.expose(there.data(), SIZE);
   o.imm = 5;
+  copy_in_post& choice = w.p.a.net->connections().find(1)->unmeasured.in_post_of(false, SIZE);
+  choice.fix(1, 2);
   // Answers whether the data was there before the target polled.
   const auto put_behind = [&](int polls) {
     for (int i = 0; i < polls; ++i) w.p.a.poll();
@@ -299,6 +337,10 @@ TEST(bulk_stream_kernel, medium_put__is_copied_at_once_where_such_are_seldom) {
   for (int i = 0; i < 7; ++i) EXPECT_TRUE(put_behind(8)) << i;
   for (int i = 0; i < 20; ++i) EXPECT_FALSE(put_behind(1)) << i;
   for (int i = 0; i < 7; ++i) EXPECT_FALSE(put_behind(8)) << i;
+  EXPECT_TRUE(put_behind(8));
+  choice.fix(2, 1);
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(put_behind(8)) << i;
+  choice.fix(1, 2);
   EXPECT_TRUE(put_behind(8));
   // Smaller ones never.
   o.size = 4096;

@@ -1,0 +1,86 @@
+// Operations of a few KiB whose program waits for each: does the kernel copy them in the call that
+// posts them, or the target, as those that are not waited for? What a call of the kernel costs
+// differs by a factor of three between machines, so both ways are timed, and the one that takes
+// less is taken. Callers: endpoint, for each peer and class of sizes; bulk_stream says when gets
+// ended. Threads: any; of those that post at once some counts are lost, which costs time and
+// nothing else. Always true: the same times give the same choices.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace lci::shm {
+
+class copy_in_post {
+ public:
+  enum class way : std::uint8_t {
+    post,          // by the kernel, now
+    target,        // not timed
+    target_timed,  // likewise, and note() is to be told
+  };
+  // Operations in a row that were waited for until the next ones are believed to be.
+  static constexpr std::uint32_t SURE_AFTER = 8;
+  // One in so many goes the way that takes longer: to the target also because those that are copied
+  // in the post are never under way together, so whether they are still waited for is seen there.
+  // Odd, so that each of two at a time has its turn.
+  static constexpr std::uint32_t SAMPLE_TARGET = 31, SAMPLE_POST = 255;
+  // The least time of so many is believed: what takes longer was interrupted, or met a cold cache.
+  static constexpr std::uint32_t WINDOW = 4;
+
+  // The way of the next one. is_waited_for: nothing else was under way.
+  way pick(bool is_waited_for) noexcept {
+    const std::uint32_t n = is_waited_for ? in_a_row_.load(std::memory_order_relaxed) + 1 : 0;
+    in_a_row_.store(n, std::memory_order_relaxed);
+    if (n == 0) return way::target;
+    if (n < SURE_AFTER) return way::target_timed;
+    const bool is_post_better = takes_less();
+    const std::uint32_t picks = picks_.load(std::memory_order_relaxed) + 1;
+    picks_.store(picks, std::memory_order_relaxed);
+    const bool is_sample = picks % (is_post_better ? SAMPLE_TARGET : SAMPLE_POST) == 0;
+    return is_post_better != is_sample ? way::post : way::target_timed;
+  }
+  // It took so long.
+  void note(way which, std::uint64_t ticks) noexcept {
+    if (are_fixed_) return;
+    figure& of = figures_[which == way::post];
+    const auto cost = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(ticks, 1, UINT32_MAX));
+    const std::uint32_t seen = of.seen.load(std::memory_order_relaxed) + 1;
+    const std::uint32_t least =
+        seen == 1 ? cost : std::min(cost, of.least.load(std::memory_order_relaxed));
+    of.least.store(least, std::memory_order_relaxed);
+    of.seen.store(seen % WINDOW, std::memory_order_relaxed);
+    if (seen == WINDOW) of.cost.store(least, std::memory_order_relaxed);
+  }
+  // The kernel cannot copy such memory.
+  void start_again() noexcept { in_a_row_.store(0, std::memory_order_relaxed); }
+  // Ticks that are believed of it; 0: not known yet.
+  std::uint32_t cost_of(way which) const noexcept {
+    return figures_[which == way::post].cost.load(std::memory_order_relaxed);
+  }
+  // For tests, while nothing is posted: these are the figures, whatever is noted.
+  void fix(std::uint32_t post_ticks, std::uint32_t target_ticks) noexcept {
+    are_fixed_ = true;
+    figures_[1].cost.store(post_ticks, std::memory_order_relaxed);
+    figures_[0].cost.store(target_ticks, std::memory_order_relaxed);
+  }
+
+ private:
+  struct figure {
+    std::atomic<std::uint32_t> cost{0};  // ticks; 0: no window is full
+    std::atomic<std::uint32_t> least{0}, seen{0};
+  };
+  // That in the post. What was never tried does.
+  bool takes_less() const noexcept {
+    const std::uint32_t post = cost_of(way::post), target = cost_of(way::target);
+    return post == 0 || target == 0 || post <= target;
+  }
+
+  std::atomic<std::uint32_t> in_a_row_{0};
+  std::atomic<std::uint32_t> picks_{0};  // that came behind SURE_AFTER, in all rows
+  bool are_fixed_ = false;
+  std::array<figure, 2> figures_;  // of the target, of the post
+};
+
+}  // namespace lci::shm
