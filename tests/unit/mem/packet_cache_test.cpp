@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
 #include <vector>
 
 namespace lci::mem {
@@ -91,6 +93,52 @@ TEST_F(remove__lent, the_look_stops_after_so_many_others) {
   EXPECT_EQ(remove(6, last), notes{});
   EXPECT_EQ(list_.count(), 8u);
   EXPECT_EQ(remove(7, last), notes{7});
+}
+
+// More than the table has places for, and the table's end in the middle: as a plain list would.
+TEST_F(remove__lent, as_many_as_there_are_in_any_order) {
+  std::vector<packet> packets(3 * lent_list::TABLE);
+  std::vector<packet*> idle;
+  std::vector<std::uint64_t> expected;  // notes, oldest first
+  for (packet& p : packets) idle.push_back(&p);
+  std::mt19937 random(7);
+  std::uint64_t note = 0;
+  std::size_t most = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const bool is_growing = round / 500 % 2 == 0;
+    const std::uint32_t in = random() % (is_growing ? 12 : 4);
+    for (std::uint32_t i = 0; i < in && !idle.empty(); ++i) {
+      idle.back()->note = note;
+      list_.add(idle.back());
+      idle.pop_back();
+      expected.push_back(note++);
+    }
+    most = std::max(most, expected.size());
+    const std::uint32_t limit = random() % 8 == 0 ? ~0u : random() % 10;
+    const std::uint32_t part = is_growing ? 300 + random() % 4 : 1 + random() % 4;
+    notes taken;
+    std::uint32_t left = limit;
+    bool is_over = false;
+    std::erase_if(expected, [&](std::uint64_t n) {
+      if (is_over) return false;
+      if (n % part == 0) {
+        taken.push_back(n);
+        return true;
+      }
+      is_over = left-- == 0;
+      return false;
+    });
+    notes seen;
+    list_.remove(
+        limit, [&](const packet& p) { return p.note % part == 0; },
+        [&](packet* p) {
+          seen.push_back(p->note);
+          idle.push_back(p);
+        });
+    ASSERT_EQ(seen, taken) << "round " << round;
+    ASSERT_EQ(list_.count(), expected.size());
+  }
+  EXPECT_GT(most, 2 * lent_list::TABLE);
 }
 
 }  // namespace
