@@ -6,6 +6,8 @@
 # ./dev bench ibv: compares verbs with perftest, in a virtual machine.
 # ./dev bench start [-n PROCESSES]: measures how long 256 processes take to start, synchronise and end, by step.
 # ./dev bench ofi: compares libfabric with its fi_pingpong, over tcp.
+# ./dev bench threads [--threads 2,4]: completion queue, packet pool and matching with several threads, in turn with what a
+# program would write in their place; JSON in build/bench/.
 # ./dev bench deaths [KILLS]: measures how soon a rank detects that another rank of its host was killed (1000 times).
 dev_bench() {
   need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" "${PACKAGES_BENCH[@]}"
@@ -23,6 +25,13 @@ dev_bench() {
     shift
     build release lcrun bench_start || return 1
     python3 bench/start/run --bin build/release/bin "$@"
+    return
+  fi
+  if [ "${1:-}" = threads ]; then
+    shift
+    build release bench_threads || return 1
+    mkdir -p build/bench
+    build/release/bin/bench_threads --json build/bench/threads.json "$@"
     return
   fi
   if [ "${1:-}" = deaths ]; then
