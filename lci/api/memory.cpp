@@ -85,14 +85,22 @@ void* get_upacket(const packet_pool_args& args) {
 namespace {
 
 // The address of a packet shows its owner: one of this process's arenas, or a peer that lent it.
-__attribute__((noinline)) void put_packet(void* payload) {
+// False: it is none of that runtime's.
+bool return_to(const runtime_impl_t& runtime, void* payload) {
+  const mem::arena& arena = runtime.core.arena;
+  mem::packet* const packet = mem::packet_pool::held(arena, payload);
+  if (packet != nullptr) mem::release_packet(arena, packet);
+  return packet != nullptr;
+}
+
+__attribute__((noinline)) void put_packet(runtime_t likely, void* payload) {
   if (payload == nullptr) throw argument_error("put_upacket: packet is null");
-  const bool is_found = runtime::global().runtimes.any_of([&](runtime_impl_t& runtime) {
-    const mem::arena& arena = runtime.core.arena;
-    mem::packet* const packet = mem::packet_pool::held(arena, payload);
-    if (packet != nullptr) mem::release_packet(arena, packet);
-    return packet != nullptr;
-  });
+  // The list has a lock, whose line would go from thread to thread with every packet.
+  if (likely.p_impl == nullptr) likely = runtime::global().default_runtime;
+  if (likely.p_impl != nullptr && return_to(*likely.p_impl, payload)) [[likely]]
+    return;
+  const bool is_found = runtime::global().runtimes.any_of(
+      [&](const runtime_impl_t& runtime) { return return_to(runtime, payload); });
   if (is_found) return;
   runtime::refuse_fork("put_upacket");
   throw argument_error(
@@ -101,7 +109,7 @@ __attribute__((noinline)) void put_packet(void* payload) {
 
 [[gnu::noinline]] void put_otherwise(const put_upacket_args& args) {
   api::check_given(args.runtime);
-  if (!mem::return_to_hand(args.packet)) put_packet(args.packet);
+  if (!mem::return_to_hand(args.packet)) put_packet(args.runtime, args.packet);
 }
 
 }  // namespace

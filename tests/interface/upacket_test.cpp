@@ -21,6 +21,30 @@ TEST(upacket, get__offers_at_least_the_bcopy_size_and_is_writable) {
   }
 }
 
+// Whether the call names the runtime, another one, or none.
+TEST(upacket, put__goes_to_the_pool_of_whatever_runtime_it_is_from) {
+  lci::runtime_t own = lci::alloc_runtime_x().alloc_default_device(false)();
+  lci::packet_pool_t pool = lci::alloc_packet_pool_x().npackets(8).runtime(own)();
+  const auto get = [pool] { return lci::get_upacket_x().packet_pool(pool)(); };
+  std::vector<void*> all;
+  while (void* const packet = get()) all.push_back(packet);
+  ASSERT_EQ(all.size(), 8u);
+  lci::put_upacket(all[0]);
+  lci::put_upacket_x(all[1]).runtime(own)();
+  lci::put_upacket_x(all[2]).runtime(lci::get_g_runtime())();
+  void* const of_default = lci::get_upacket();
+  lci::put_upacket_x(of_default).runtime(own)();
+  for (int i = 0; i < 3; ++i) {
+    void* const packet = get();
+    ASSERT_NE(packet, nullptr);
+    all[static_cast<std::size_t>(i)] = packet;
+  }
+  EXPECT_EQ(get(), nullptr);
+  for (void* const packet : all) lci::put_upacket(packet);
+  lci::free_packet_pool(&pool);
+  lci::free_runtime(&own);
+}
+
 struct upacket_setting {
   size_at size;
   lci::tag_t tag;
