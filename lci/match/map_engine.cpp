@@ -86,8 +86,52 @@ void* map_engine::insert_recv(const recv_pattern& pattern, entry& mine) {
   return settle(pool_, &mine, partner);
 }
 
+// Nothing is ordered among raw keys: they need no stamp, and an entry only if there is no partner.
+inline map_engine::raw_outcome map_engine::meet_raw(const exact_key& key, void* value,
+                                                    matching_entry_type_t type) noexcept {
+  // edge map_engine.current, reader: pairs with the store in grow().
+  table* const t = current_.load(std::memory_order_acquire);
+  bucket& b = t->of(key);
+  const std::uint32_t id = base::thread_id();
+  LCI_RACE_POINT("map_engine.insert_raw.before_lock");
+  raw_outcome outcome{false, nullptr, nullptr};
+  {
+    const alone_or_locked inside(bias_, b);
+    if (!t->is_open()) [[unlikely]]
+      return outcome;
+    entry** const at = b.queues.find(key);
+    if (*at != nullptr && (*at)->type != type) {
+      outcome.partner = b.queues.take_head(at);
+    } else {
+      // The pool may not allocate under this lock.
+      entry* const mine = id == base::OVERFLOW_THREAD ? nullptr : pool_.try_get_at_hand(id);
+      if (mine == nullptr) [[unlikely]]
+        return outcome;
+      mine->key = key;
+      mine->value = value;
+      mine->type = type;
+      mine->size = 0;
+      mine->stamp = 0;
+      b.queues.append(at, mine);
+      if (is_crowded(*t, b)) [[unlikely]]
+        outcome.crowded = t;
+    }
+  }
+  outcome.is_over = true;
+  return outcome;
+}
+
 void* map_engine::insert_raw(matching_entry_key_t key, void* value, matching_entry_type_t type) {
-  return meet(draft(pool_, exact_key::raw(key), value, type, 0));
+  const exact_key wanted = exact_key::raw(key);
+  const raw_outcome outcome = meet_raw(wanted, value, type);
+  if (!outcome.is_over) [[unlikely]]
+    return meet(draft(pool_, wanted, value, type, 0));
+  if (outcome.crowded != nullptr) [[unlikely]]
+    grow(outcome.crowded);
+  if (outcome.partner == nullptr) return nullptr;
+  void* const other = outcome.partner->value;
+  give_back(pool_, outcome.partner);
+  return other;
 }
 
 std::size_t map_engine::look_at(look_fn see, void* with) noexcept {

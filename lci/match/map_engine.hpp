@@ -147,6 +147,12 @@ class map_engine final : public engine {
     return b.queues.count() > CROWDED && t.mask + 1 < MAX_BUCKETS;
   }
   static void prepare(entry& mine, const exact_key& key) noexcept;
+  struct raw_outcome {
+    bool is_over;          // false: nothing happened, meet() has to look
+    entry* partner;        // taken out; null: filed
+    const table* crowded;  // is to grow; null: none
+  };
+  raw_outcome meet_raw(const exact_key& key, void* value, matching_entry_type_t type) noexcept;
   bool meet_open(entry* mine, entry** partner);
   void* meet(entry* mine);
   entry* meet_ordered_locked(entry* mine);
