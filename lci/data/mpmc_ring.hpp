@@ -38,6 +38,13 @@ class mpmc_ring {
     if (memory_ == nullptr) throw std::bad_alloc();
     const auto address = reinterpret_cast<std::uintptr_t>(memory_.get());
     cells_ = reinterpret_cast<cell*>(base::align_up(address, alignof(cell)));
+    if constexpr (HAS_LARGE_ATOMICS)
+      for (std::size_t i = 0; i < this->capacity(); ++i)
+        ::new (static_cast<void*>(cells_ + i)) cell{};
+  }
+  ~mpmc_ring() {
+    if constexpr (HAS_LARGE_ATOMICS)
+      for (std::size_t i = 0; i < capacity(); ++i) cells_[i].~cell();
   }
   mpmc_ring(const mpmc_ring&) = delete;
   mpmc_ring& operator=(const mpmc_ring&) = delete;
@@ -123,10 +130,13 @@ class mpmc_ring {
   static constexpr std::size_t CELL_ALIGN = sizeof(T) + 8 > base::CACHE_LINE / 2
                                                 ? base::CACHE_LINE
                                                 : std::bit_ceil(sizeof(T) + 8);
-  struct alignas(CELL_ALIGN) cell {
+  struct alignas(CELL_ALIGN) alignas(std::atomic<std::uint64_t>) cell {
     std::atomic<std::uint64_t> turn;
     T value;
   };
+  // Those of tests/interleavings are more than their value, so zero is none.
+  static constexpr bool HAS_LARGE_ATOMICS =
+      sizeof(std::atomic<std::uint64_t>) != sizeof(std::uint64_t);
   struct free_memory {
     void operator()(void* p) const noexcept { std::free(p); }
   };

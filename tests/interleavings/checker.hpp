@@ -148,12 +148,37 @@ class checked_atomic {
     return old;
   }
 
+  bool compare_exchange_weak(T& expected, T value, order how,
+                             place where = place::current()) noexcept {
+    if (it_ == nullptr) {
+      if (plain_ != expected) {
+        expected = plain_;
+        return false;
+      }
+      plain_ = value;
+      return true;
+    }
+    std::uint64_t bits = bits_of(expected);
+    const bool is_done =
+        it_->compare_exchange_weak(bits, bits_of(value), order_at(how, where), place_of(where));
+    expected = value_of(bits);
+    resume_thread();
+    return is_done;
+  }
+  T fetch_or(T value, order how, place where = place::current()) noexcept {
+    if (it_ == nullptr) return std::exchange(plain_, plain_ | value);
+    const rl::rmw_type_t<rl::rmw_type_or> merge;
+    const T old = value_of(it_->rmw(merge, bits_of(value), order_at(how, where), place_of(where)));
+    resume_thread();
+    return old;
+  }
+
  private:
   static std::uint64_t bits_of(T value) noexcept {
     if constexpr (std::is_pointer_v<T>)
       return reinterpret_cast<std::uintptr_t>(value);
     else
-      return value;
+      return static_cast<std::uint64_t>(value);
   }
   static T value_of(std::uint64_t bits) noexcept {
     if constexpr (std::is_pointer_v<T>)
