@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "lci.hpp"
+#include "lci/proto/engine/progress_engine.hpp"
 #include "tests/support/alloc_counter.hpp"
 #include "tests/support/step_counter.hpp"
 
@@ -31,7 +32,18 @@ constexpr int WARM_UP = 3000;
 constexpr int COUNTED_BY_HEAP = 10000;
 constexpr int STEPPED = 200;
 constexpr int MATCHED = 60;
-enum section_id { POST = 1, PROGRESS, IDLE_PROGRESS, RECEIVE, SEND, MATCH, PUT };
+enum section_id {
+  POST = 1,
+  PROGRESS,
+  IDLE_PROGRESS,
+  RECEIVE,
+  SEND,
+  MATCH,
+  PUT,
+  PACKET,
+  STATUS,
+  MATCHING
+};
 
 int arrived = 0;
 
@@ -130,13 +142,17 @@ void count_heap_calls(rank_t& rank) {
                                  << " messages";
 }
 
+// What is looked after once a millisecond, by one round in LOOK_EVERY, is not in here: what is due
+// now is done now.
+void freeze_clock(rank_t& rank) {
+  if (!step_freeze_clock()) std::abort();
+  for (std::uint64_t i = 0; i < 2 * lci::proto::progress_engine::LOOK_EVERY; ++i) rank.progress();
+}
+
 // One message at a time, each side stepped.
 void step_messages(rank_t& rank) {
   rank.meet();
-  // The hang-up of peers is looked at once a millisecond: not in here, and what is due now is done
-  // now.
-  if (!step_freeze_clock()) std::abort();
-  for (int i = 0; i < 100; ++i) rank.progress();
+  freeze_clock(rank);
   for (int i = 0; i < STEPPED; ++i) {
     rank.meet();
     if (rank.sends()) {
@@ -184,8 +200,7 @@ void step_receive(rank_t& rank, bool is_counted) {
 void step_receives(rank_t& rank) {
   for (int i = 0; i < WARM_UP / 10; ++i) step_receive(rank, false);
   rank.meet();
-  if (!step_freeze_clock()) std::abort();
-  for (int i = 0; i < 100; ++i) rank.progress();
+  freeze_clock(rank);
   for (int i = 0; i < MATCHED; ++i) step_receive(rank, true);
   rank.meet();
   step_freeze_clock(false);
@@ -194,7 +209,7 @@ void step_receives(rank_t& rank) {
 // A put of 8 bytes, the name of its target included.
 void step_puts(rank_t& rank) {
   rank.meet();
-  if (!step_freeze_clock()) std::abort();
+  freeze_clock(rank);
   for (int i = 0; i < STEPPED; ++i) {
     rank.meet();
     if (rank.sends()) {
@@ -211,6 +226,43 @@ void step_puts(rank_t& rank) {
   step_freeze_clock(false);
 }
 
+// What threads share without sending anything.
+void step_objects() {
+  lci::comp_t queue = lci::alloc_cq();
+  lci::matching_engine_t engine = lci::alloc_matching_engine();
+  const lci::status_t done(lci::errorcode_t::done);
+  int value = 0;
+  const auto match = [&](std::uint64_t key, lci::matching_entry_type_t type) {
+    return lci::matching_engine_insert(engine, key, &value, type);
+  };
+  using side = lci::matching_entry_type_t;
+  const auto one_of_each = [&](std::uint64_t round, bool is_counted) {
+    const auto begin = [is_counted](section_id id) {
+      if (is_counted) step_begin(id);
+    };
+    const auto end = [is_counted] {
+      if (is_counted) step_end();
+    };
+    begin(PACKET);
+    lci::put_upacket(lci::get_upacket());
+    end();
+    begin(STATUS);
+    lci::comp_signal(queue, done);
+    const bool is_taken = lci::cq_pop(queue).is_done();
+    end();
+    begin(MATCHING);
+    const void* const none = match(round, side::recv);
+    const void* const partner = match(round, side::send);
+    end();
+    EXPECT_TRUE(is_taken);
+    EXPECT_EQ(none, nullptr);
+    EXPECT_EQ(partner, &value);
+  };
+  for (std::uint64_t round = 0; round < 100; ++round) one_of_each(round, round >= 80);
+  lci::free_matching_engine(&engine);
+  lci::free_comp(&queue);
+}
+
 void run_rank() {
   rank_t rank;
   stream(rank, WARM_UP);
@@ -218,6 +270,7 @@ void run_rank() {
   step_messages(rank);
   step_receives(rank);
   step_puts(rank);
+  step_objects();
 }
 
 std::uint64_t median(std::vector<std::uint64_t> all) {
@@ -290,5 +343,8 @@ int main(int argc, char** argv) {
   good &= judge(report.sections, RECEIVE, "post of a receive", 300, visits);
   good &= judge(report.sections, MATCH, "progress to a posted receive", 550, 1 + visits);
   good &= judge(report.sections, PUT, "post of a put", 370);
+  good &= judge(report.sections, PACKET, "a packet got and put back", 240);
+  good &= judge(report.sections, STATUS, "a status signalled and taken", 225, 2);
+  good &= judge(report.sections, MATCHING, "a receive filed and matched", 350, 2 * visits);
   return good ? 0 : 1;
 }
