@@ -173,7 +173,7 @@ class bulk_stream {
   static constexpr std::size_t MOST_SPARE = 64;
 
   static bool has_come_back(const mem::packet& p) noexcept {
-    // edge packet.return: partner is the release store of the peer, after it read the payload.
+    // edge packet.return: partner is return_borrowed() in the peer.
     return p.state.load(std::memory_order_acquire) == mem::packet_state::returned;
   }
   static void take_home(mem::packet* p) noexcept;

@@ -9,8 +9,11 @@
 
 namespace lci::shm {
 
-// The next device of this index may be polled by another thread, which should not have to wait.
-device::~device() { queues_.polling.disown(); }
+device::~device() {
+  queues_.in.settle_all();  // there may be no next poll
+  // The next device of this index may be polled by another thread, which should not have to wait.
+  queues_.polling.disown();
+}
 
 std::unique_ptr<net::endpoint> device::make_endpoint() {
   return std::make_unique<endpoint>(peers_, queues_);

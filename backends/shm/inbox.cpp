@@ -113,7 +113,7 @@ inbox::outcome inbox::take_packet(rx_lane& lane, const slot& s, slot_header head
   if (!find_packet(lane, s, header, a, packet)) return outcome::garbage;
   const net::verdict v = to.on_message(a);
   if (v == net::verdict::deferred) return outcome::later;
-  if (v == net::verdict::taken) mem::release_packet(peers_.arena(), packet);
+  if (v == net::verdict::taken) hand_back(peers_.arena(), lane, header, *packet);
   return outcome::done;
 }
 
@@ -156,8 +156,8 @@ inbox::outcome inbox::take_chunk(rx_lane& lane, const slot& s, slot_header heade
   } else {
     land(where, packet->payload(), r.size);
   }
-  // edge packet.return: length and our reads before it; partner is the acquire load in bulk_stream.
-  packet->state.store(mem::packet_state::returned, std::memory_order_release);
+  // Not late, as those of messages: the operation of the sender may end with it.
+  mem::return_borrowed(*packet);
   if (where == nullptr) return outcome::done;
   if ((header.flags & GET_DONE) != 0) {
     flow_.finish_get(lane.rank, {r.where.region_slot, r.where.region_generation}, nullptr);
@@ -190,8 +190,7 @@ inbox::outcome inbox::take_read(rx_lane& lane, const slot& s, slot_header header
              single_copy_read(from.pid, where, r.source, r.size) != 0) {
     packet->length = CHUNK_NOT_READ;
   }
-  // edge packet.return: as in take_chunk().
-  packet->state.store(mem::packet_state::returned, std::memory_order_release);
+  mem::return_borrowed(*packet);
   return outcome::done;
 }
 
@@ -226,7 +225,7 @@ void inbox::find_silent() noexcept {
   const std::size_t before = silent_.size();
   std::erase_if(active_, [this](rx_lane* lane) {
     const bool is_quiet =
-        lane->looked_at == lane->cursor && lane->owed == 0 && !lane->is_dead && lane->is_empty();
+        lane->looked_at == lane->cursor && lane->is_settled() && !lane->is_dead && lane->is_empty();
     lane->looked_at = lane->cursor;
     lane->silent_looks = is_quiet ? static_cast<std::uint8_t>(lane->silent_looks + 1) : 0;
     if (lane->silent_looks < SILENT_AFTER) return false;
@@ -282,6 +281,10 @@ void inbox::join(side_inbox& own) noexcept { sides_.join(own, active_); }
 void inbox::settle() noexcept {
   state_ &= ~OWES;
   for (rx_lane* const lane : active_) lane->settle();
+}
+
+LCI_COLD void inbox::settle_all() noexcept {
+  for (const auto& lane : lanes_) lane->settle();
 }
 
 LCI_COLD void inbox::wake(std::size_t group) noexcept {
@@ -362,9 +365,14 @@ LCI_COLD std::size_t inbox::close_lanes(net::sink& to) noexcept {
     std::erase_if(active_, [who](const rx_lane* lane) { return lane->from == who; });
     silent_.remove_if([who](const rx_lane* lane) { return lane->from == who; });
     lists_changed();
-    std::erase_if(lanes_, [who](const auto& lane) { return lane->from == who; });
     // edge peer.end: partner of the release store in end_locked(), after the reason.
     const ending how = who->end.load(std::memory_order_acquire);
+    std::erase_if(lanes_, [who, how](const auto& lane) {
+      if (lane->from != who) return false;
+      // It may live on. Others have taken their packets back, if they live.
+      if (how == ending::left) lane->settle();
+      return true;
+    });
     to.on_peer_ended(who->rank, how == ending::left, who->reason);
     flow_.drop_peer(*who, to);
     ++n;

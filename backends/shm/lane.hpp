@@ -11,6 +11,7 @@
 // which thread that is, outbox, device_queues and side_inboxes say.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +21,7 @@
 #include "backends/shm/layout.hpp"
 #include "lci/base/copy.hpp"
 #include "lci/base/platform.hpp"
+#include "lci/mem/packet.hpp"
 #include "lci/net/wanted_by.hpp"
 
 namespace lci::shm {
@@ -137,6 +139,10 @@ struct rx_lane {
   std::uint8_t returns = 0;          // how often in a row it came back soon
   std::uint64_t moved_at = 0;        // ticks; when it was lent or came back
   static constexpr std::uint32_t NOBODY = net::wanted_by::NOBODY;
+  static constexpr std::uint32_t MOST_OWED = 32;
+  // Packets of the sender that have been read, and that it has not been told of either.
+  std::uint32_t packet_count = 0;
+  std::array<mem::packet*, MOST_OWED> packets;
 
   // What was drained was for that thread, or for NOBODY in particular.
   void note_wanted(std::uint32_t thread) noexcept {
@@ -157,7 +163,7 @@ struct rx_lane {
   // Nothing of it is looked at any more.
   void kill() noexcept {
     is_dead = true;
-    owed = 0;
+    owed = packet_count = 0;
     cursor = first_position(0);
     next = &detail::never_filled;
   }
@@ -190,7 +196,6 @@ struct rx_lane {
   // finds nothing, or when MOST_OWED are. That store waits for its line, stores leave a core in
   // order, and the next one may be the answer to this message.
   // See docs/decisions/0006-late-hand-back.md.
-  static constexpr std::uint32_t MOST_OWED = 32;
   void hand_back() noexcept {
     if (++owed == MOST_OWED) [[unlikely]]
       settle();
@@ -201,8 +206,17 @@ struct rx_lane {
     ++owed;
     settle();
   }
+  // A packet of the sender has been read, and goes back as late as slots do, for the same reason:
+  // see docs/decisions/0062-packets-go-back-late.md.
+  void hand_back(mem::packet& p) noexcept {
+    packets[packet_count] = &p;
+    if (++packet_count == MOST_OWED) [[unlikely]]
+      hand_back_packets();
+  }
+  bool is_settled() const noexcept { return owed == 0 && packet_count == 0; }
   // Pays what is owed; called when there was nothing else to do.
   void settle() noexcept {
+    if (packet_count != 0) hand_back_packets();
     if (owed == 0) return;
     paid += std::exchange(owed, 0);
     // edge slot.free: partners are tx_lane::is_consumed() and is_still_full().
@@ -210,6 +224,12 @@ struct rx_lane {
   }
   // The message before the cursor is to be presented again.
   void put_back() noexcept { move_to(cursor - 1); }
+
+ private:
+  void hand_back_packets() noexcept {
+    for (std::uint32_t i = 0; i < packet_count; ++i) mem::return_borrowed(*packets[i]);
+    packet_count = 0;
+  }
 };
 
 }  // namespace lci::shm

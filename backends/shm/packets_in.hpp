@@ -33,4 +33,14 @@ inline bool find_packet(const rx_lane& lane, const slot& s, slot_header header, 
   return true;
 }
 
+// The packet of a message that was taken. Late, unless it is one of our own, to ourselves, or the
+// sender has lent as many as it may: it needs that one.
+inline void hand_back(const mem::arena& own, rx_lane& lane, slot_header header,
+                      mem::packet& read) noexcept {
+  if (own.contains(&read) || (header.flags & MAY_KEEP) == 0)
+    mem::release_packet(own, &read);
+  else
+    lane.hand_back(read);
+}
+
 }  // namespace lci::shm

@@ -88,8 +88,13 @@ inline net::verdict side_inbox::present(rx_lane& lane, const slot& s, slot_heade
   // What makes no sense is for the poller to find.
   if (header.kind != slot_kind::packet || !find_packet(lane, s, header, a, packet))
     return net::verdict::deferred;
+  const std::uint32_t version = version_;
   const net::verdict answer = to.on_message_beside(a);
-  if (answer == net::verdict::taken) mem::release_packet(peers_.arena(), packet);
+  if (answer != net::verdict::taken) return answer;
+  if (version_ == version) [[likely]]
+    hand_back(peers_.arena(), lane, header, *packet);
+  else  // polls inside may have given the lane away
+    mem::release_packet(peers_.arena(), packet);
   return answer;
 }
 

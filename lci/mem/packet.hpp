@@ -44,4 +44,11 @@ struct alignas(base::CACHE_LINE) packet {
 };
 static_assert(sizeof(packet) == base::CACHE_LINE);
 
+// By a borrower that has read it.
+inline void return_borrowed(packet& p) noexcept {
+  // edge packet.return: what was read, and `length`, before the lender may overwrite it; partners
+  // are is_returned() of packet_pool.cpp and has_come_back() of shm/bulk_stream.
+  p.state.store(packet_state::returned, std::memory_order_release);
+}
+
 }  // namespace lci::mem

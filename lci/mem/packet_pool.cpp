@@ -29,7 +29,7 @@ constexpr std::uint32_t CREDITS_KEPT = 2 * CREDIT_BATCH;
 constexpr std::uint64_t SWEEP_US = 50;
 
 bool is_returned(const packet& p) noexcept {
-  // edge packet.return: partner is release_packet() in the borrower.
+  // edge packet.return: partner is return_borrowed() in the borrower.
   return p.state.load(std::memory_order_acquire) == packet_state::returned;
 }
 

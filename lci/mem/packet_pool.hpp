@@ -138,9 +138,7 @@ inline void release_packet(const arena& own, packet* p) noexcept {
   if (own.contains(p)) {
     pool_of(*p).put(p);
   } else {
-    // edge packet.return: what the borrower read is read before the lender may overwrite it;
-    // partner is the acquire load in is_returned() of packet_pool.cpp.
-    p->state.store(packet_state::returned, std::memory_order_release);
+    return_borrowed(*p);
   }
 }
 

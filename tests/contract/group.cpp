@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <sstream>
 #include <stdexcept>
@@ -190,6 +191,20 @@ void group::settle() {
   for (int i = 0; i < 20; ++i) poll();
   for (int rank = 0; rank < size(); ++rank)
     if (is_open(rank)) at(rank).held.give_back(*at(rank).fabric);
+}
+
+void group::bring_packets_home() {
+  std::size_t rank = 0, had = 0;
+  const bool are_home = until(
+      [&] {
+        for (; rank < members_.size(); ++rank) {
+          had = members_[rank]->obtainable_packets();
+          if (had != members_[rank]->packets.limit()) return false;
+        }
+        return true;
+      },
+      "all packets to come home");
+  if (!are_home) ADD_FAILURE() << "of rank " << rank << " only " << had << " did";
 }
 
 namespace {

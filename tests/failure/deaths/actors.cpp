@@ -198,8 +198,11 @@ void actor::see_the_end() {
   }
   while (!is_over() && !me_.has_reached(victim_, "finished")) progress();
   if (rank() == 2) ask(QUESTIONS);
-  me_.barrier(
-      "end", [&] { progress(); }, has_lost_ ? std::vector<int>{victim_} : std::vector<int>{});
+  meet_survivors("end", [&] { progress(); });
+}
+
+void actor::meet_survivors(const char* where, const std::function<void()>& meanwhile) {
+  me_.barrier(where, meanwhile, has_lost_ ? std::vector<int>{victim_} : std::vector<int>{});
 }
 
 // Both stay to the end of the process.
@@ -219,6 +222,8 @@ void actor::close() {
   deregister_rcomp(chat_number_);
   for (comp_t* comp : {&done, &inbox, &chat_}) free_comp(comp);
   free_device(&device);
+  // Who polls no more may still have what it read last; with its device that goes back.
+  meet_survivors("freed", [] { sched_yield(); });
   packets().reclaim();  // what peers have given back is only found when it is looked for
   EXPECT_EQ(packets().outstanding(), 0u) << "packets are not back in the pool";
   EXPECT_EQ(runtime().core.regions.live(), regions_before_) << "regions that nobody knows";

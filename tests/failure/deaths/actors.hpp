@@ -64,6 +64,8 @@ class actor {
   std::vector<char> window;
 
  private:
+  // Waits there for everybody but a victim that is gone.
+  void meet_survivors(const char* where, const std::function<void()>& meanwhile);
   void spoil_resources() const;
   void answer_questions();
   void say(int to, unsigned text);

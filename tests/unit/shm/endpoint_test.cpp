@@ -121,6 +121,7 @@ TEST(send, packet_taken__is_read_in_place_and_comes_home) {
     EXPECT_NE(p.b.seen.messages[0].packet, nullptr) << "the pool may lend";
     EXPECT_NE(p.b.seen.messages[0].packet, packet) << "the receiver has its own mapping";
   }
+  p.b.poll();
   p.a.pool.reclaim();
   EXPECT_EQ(p.a.pool.outstanding(), 0u);
 }

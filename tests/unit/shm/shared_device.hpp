@@ -158,11 +158,30 @@ class shared_device : public testing::Test {
   static constexpr std::uint32_t NEAR = 1, FAR = 2;
   struct sender {
     std::uint32_t name, bits = 0, next = 0;
+    bool is_in_packets = false;
   };
   bool say(sender& by) {
+    if (by.is_in_packets) return say_in_packet(by);
     const auto rc = ranks.a.out->send_inline(1, by.name | by.bits, nullptr, 0, &by.next, 4);
     if (rc == errorcode_t::done) ++by.next;
     return rc == errorcode_t::done;
+  }
+  bool say_in_packet(sender& by) {
+    mem::packet* const packet = ranks.a.pool.get();
+    if (packet == nullptr) return false;
+    std::memcpy(packet->payload(), &by.next, sizeof(by.next));
+    net::net_op op;
+    op.rank = 1;
+    op.imm = by.name | by.bits;
+    op.buffer = packet->payload();
+    op.size = SLOT_DATA + 1;
+    op.packet = packet;
+    if (ranks.a.out->send(op) != errorcode_t::done) {
+      ranks.a.pool.put(packet);
+      return false;
+    }
+    ++by.next;
+    return true;
   }
   void poll() { ranks.b.dev->poll(seen, 64); }
   void poll_sender() { ranks.a.poll(); }

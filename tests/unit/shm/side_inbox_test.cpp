@@ -20,6 +20,16 @@ using test::worker;
 
 class side_inbox_test : public test::shared_device {};
 
+// With messages in slots, and in packets of their sender.
+class side_inbox_nested : public test::shared_device, public testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override {
+    shared_device::SetUp();
+    far.is_in_packets = GetParam();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(in_packets, side_inbox_nested, testing::Bool());
+
 TEST_F(side_inbox_test, give_back__what_is_not_for_it_reaches_the_poller_in_order) {
   worker other([&] { poll(); }, true);
   seen.wanted = {{NEAR, me()}, {FAR, other.id()}};
@@ -37,7 +47,7 @@ TEST_F(side_inbox_test, give_back__what_is_not_for_it_reaches_the_poller_in_orde
   }
 }
 
-TEST_F(side_inbox_test, give_back__inside_a_handler_that_waits_for_it) {
+TEST_P(side_inbox_nested, give_back__inside_a_handler_that_waits_for_it) {
   std::atomic<std::uint32_t> insides{0};
   std::atomic<bool> is_over{false};
   bool is_inside = false;  // of `other`: the next such message would wait inside of this one
@@ -80,7 +90,7 @@ TEST_F(side_inbox_test, peer_ends__after_everything_that_it_wrote_wherever_its_l
   EXPECT_EQ(sides().lent(), 0u);
 }
 
-TEST_F(side_inbox_test, peer_ends__while_a_handler_beside_waits_for_that) {
+TEST_P(side_inbox_nested, peer_ends__while_a_handler_beside_waits_for_that) {
   std::atomic<bool> is_inside{false};
   worker other([&] { poll(); }, true);
   seen.wanted = {{NEAR, me()}, {FAR, other.id()}};
