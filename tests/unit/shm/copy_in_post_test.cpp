@@ -39,6 +39,15 @@ TEST(copy_in_post, pick__what_takes_less_but_for_samples) {
   EXPECT_EQ(slow.in_post(MANY), MANY / copy_in_post::SAMPLE_POST);
 }
 
+// The target's time is known roughly.
+TEST(copy_in_post, pick__in_the_post_unless_the_target_takes_clearly_less) {
+  two_costs near{1000, 751}, less{1000, 749};
+  near.in_post(MANY);
+  less.in_post(MANY);
+  EXPECT_EQ(near.in_post(MANY), MANY - MANY / copy_in_post::SAMPLE_TARGET);
+  EXPECT_EQ(less.in_post(MANY), MANY / copy_in_post::SAMPLE_POST);
+}
+
 TEST(copy_in_post, pick__each_way_is_tried_before_one_is_preferred) {
   two_costs m{2600, 500};
   m.in_post(copy_in_post::SURE_AFTER - 1);
