@@ -36,10 +36,17 @@ const net::fabric_config& checked(const net::fabric_config& config) {
   return config;
 }
 
+// Any value does that no packet's note has by chance.
+std::uint32_t next_number() noexcept {
+  static std::atomic<std::uint32_t> last{0x73686d31};
+  return last.fetch_add(1, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 connections::connections(const net::fabric_config& config)
     : config_(checked(config)),
+      number_(next_number()),
       single_copy_min_(config.shm_single_copy_min != 0 ? config.shm_single_copy_min
                                                        : SINGLE_COPY_MIN),
       chunks_(*config.arena, sizeof(mem::packet) + CHUNK_MAX, MAX_CHUNKS),

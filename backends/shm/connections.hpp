@@ -51,6 +51,11 @@ class connections {
   mem::arena& arena() const noexcept { return *config_.arena; }
   int size() const noexcept { return static_cast<int>(peers_.size()); }
   control_page& control() const noexcept { return *control_; }
+  // The note of a packet that `rank` has from us: of this fabric, since others may use the same
+  // pools.
+  std::uint64_t note_of_loan(int rank) const noexcept {
+    return std::uint64_t{number_} << 32 | static_cast<std::uint32_t>(rank);
+  }
 
   // The peer, or null before first contact.
   peer* find(int rank) const noexcept {
@@ -138,6 +143,7 @@ class connections {
   static constexpr std::size_t MAX_CHUNKS = 256;
 
   net::fabric_config config_;
+  const std::uint32_t number_;  // of all that this process has had
   std::size_t single_copy_min_ = 0;
   mem::packet_pool chunks_;
   shm::address here_;

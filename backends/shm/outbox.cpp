@@ -7,12 +7,6 @@
 #include "backends/shm/connections.hpp"
 
 namespace lci::shm {
-namespace {
-
-// With a rank in the lower half: the mark of a packet that a peer has.
-constexpr std::uint64_t LENT_TO = std::uint64_t{0x73686d31} << 32;
-
-}  // namespace
 
 outbox::outbox(connections& peers, int index)
     : peers_(peers),
@@ -159,13 +153,13 @@ errorcode_t outbox::acquire_poller(int rank, tx_lane*& out) noexcept {
 }
 
 bool outbox::lend(int rank, mem::packet* p) noexcept {
-  p->note = LENT_TO | static_cast<std::uint32_t>(rank);
+  p->note = peers_.note_of_loan(rank);
   return mem::pool_of(*p).lend(p);
 }
 
 void outbox::recall(int rank) noexcept {
   peers_.arena().for_each<mem::packet_pool>(
-      [rank](mem::packet_pool& pool) { pool.recall(LENT_TO | static_cast<std::uint32_t>(rank)); });
+      [note = peers_.note_of_loan(rank)](mem::packet_pool& pool) { pool.recall(note); });
 }
 
 }  // namespace lci::shm

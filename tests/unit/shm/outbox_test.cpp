@@ -249,4 +249,21 @@ TEST_F(put_announced, a_get_is_posted__it_waits_for_the_put_before) {
   EXPECT_TRUE(got == text || got == later) << got;
 }
 
+// A rank may live on in one net context when it has left another one.
+TEST(outbox, recall__what_is_lent_in_another_fabric_stays_lent) {
+  pair p;
+  net::fabric_config config;
+  config.book = &p.a.book;
+  config.arena = &p.a.arena;
+  config.regions = &p.a.regions;
+  fabric other(config);
+  const std::unique_ptr<net::device> dev = other.make_device(0);
+  mem::packet* const packet = p.a.pool.get();
+  ASSERT_TRUE(p.a.behind().out.lend(1, packet));
+  static_cast<device&>(*dev).behind().out.recall(1);
+  EXPECT_EQ(p.a.pool.outstanding(), 1u);
+  p.a.behind().out.recall(1);
+  EXPECT_EQ(p.a.pool.outstanding(), 0u);
+}
+
 }  // namespace lci::shm
