@@ -93,15 +93,16 @@ bool return_to(const runtime_impl_t& runtime, void* payload) {
   return packet != nullptr;
 }
 
-__attribute__((noinline)) void put_packet(runtime_t likely, void* payload) {
+__attribute__((noinline)) void put_packet(runtime_t given, void* payload) {
   if (payload == nullptr) throw argument_error("put_upacket: packet is null");
+  const auto try_one = [payload](const runtime_impl_t& runtime) {
+    return return_to(runtime, payload);
+  };
   // The list has a lock, whose line would go from thread to thread with every packet.
-  if (likely.p_impl == nullptr) likely = runtime::global().default_runtime;
-  if (likely.p_impl != nullptr && return_to(*likely.p_impl, payload)) [[likely]]
+  if (given.p_impl != nullptr && try_one(*given.p_impl)) return;
+  if (runtime::global().runtimes.oldest(try_one)) [[likely]]
     return;
-  const bool is_found = runtime::global().runtimes.any_of(
-      [&](const runtime_impl_t& runtime) { return return_to(runtime, payload); });
-  if (is_found) return;
+  if (runtime::global().runtimes.any_of(try_one)) return;
   runtime::refuse_fork("put_upacket");
   throw argument_error(
       "put_upacket: the pointer is not the start of a packet that the program owns");
