@@ -197,6 +197,8 @@ void group::bring_packets_home() {
   std::size_t rank = 0, had = 0;
   const bool are_home = until(
       [&] {
+        // Who has a packet of another rank returns it in polls of its own.
+        for (int i = 0; i < 64; ++i) poll();
         for (; rank < members_.size(); ++rank) {
           had = members_[rank]->obtainable_packets();
           if (had != members_[rank]->packets.limit()) return false;
