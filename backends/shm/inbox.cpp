@@ -369,7 +369,8 @@ LCI_COLD std::size_t inbox::close_lanes(net::sink& to) noexcept {
     const ending how = who->end.load(std::memory_order_acquire);
     std::erase_if(lanes_, [who, how](const auto& lane) {
       if (lane->from != who) return false;
-      // It may live on. Others have taken their packets back, if they live.
+      // It may live on. One that is lost takes its packets back if it lives, one that broke the
+      // rules gets none.
       if (how == ending::left) lane->settle();
       return true;
     });
