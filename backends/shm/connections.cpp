@@ -47,8 +47,6 @@ std::uint32_t next_number() noexcept {
 connections::connections(const net::fabric_config& config)
     : config_(checked(config)),
       number_(next_number()),
-      single_copy_min_(config.shm_single_copy_min != 0 ? config.shm_single_copy_min
-                                                       : SINGLE_COPY_MIN),
       chunks_(*config.arena, sizeof(mem::packet) + CHUNK_MAX, MAX_CHUNKS),
       here_(shm::address::make()),
       boxes_(MAX_DEVICES) {

@@ -81,9 +81,6 @@ class connections {
   // Packets for what is copied on its way: pieces of streams, messages from buffers that peers
   // cannot see.
   mem::packet_pool& chunks() noexcept { return chunks_; }
-  // Bytes from which the kernel copies, if the program says so; else the way of larger messages is
-  // chosen by measurement.
-  std::size_t single_copy_min() const noexcept { return single_copy_min_; }
   std::uint64_t dropped() const noexcept { return dropped_.load(std::memory_order_relaxed); }
   // Counts a message that was dropped because it made no sense. Relaxed: statistics.
   void count_dropped() noexcept { dropped_.fetch_add(1, std::memory_order_relaxed); }
@@ -133,8 +130,6 @@ class connections {
   void report(const peer& who, net::peer_event what) noexcept;
   peer& peer_locked(int rank);
 
-  // None: see docs/decisions/0049-way-by-measurement.md.
-  static constexpr std::size_t SINGLE_COPY_MIN = SIZE_MAX;
   // Calls that one look takes in: who calls without end does not hold up a poll.
   static constexpr int MAX_ACCEPTS = 32;
   // Of each kind of trouble so many are said.
@@ -144,7 +139,6 @@ class connections {
 
   net::fabric_config config_;
   const std::uint32_t number_;  // of all that this process has had
-  std::size_t single_copy_min_ = 0;
   mem::packet_pool chunks_;
   shm::address here_;
   base::descriptor epoll_, listener_;

@@ -40,6 +40,12 @@ inline void write_put(tx_lane& lane, const put_record& where, const void* data, 
   lane.prefetch_behind(position);
 }
 
+// Bytes from which the kernel copies, if the program says so; else the way of larger messages is
+// chosen by measurement (docs/decisions/0049-way-by-measurement.md).
+constexpr std::size_t single_copy_min(const net::fabric_config& config) noexcept {
+  return config.shm_single_copy_min != 0 ? config.shm_single_copy_min : SIZE_MAX;
+}
+
 // Larger ones are measured. Where many puts with an immediate or gets of up to 8 KiB are under way,
 // the target has work in any case, and shares the copying; the others, each of which is waited for,
 // are measured by copy_in_post (docs/decisions/0060-small-copies-in-the-post.md).
@@ -172,7 +178,8 @@ errorcode_t endpoint::put_inline(const net::small_put& what) noexcept {
       who->has_ended() || who->rows == nullptr ||
       what.remote.slot >= mem::region_table::MAX_REGIONS)
     return errorcode_t::retry;
-  if (what.size >= peers_.single_copy_min() || !peers_.config().shm_pipelined_copy) [[unlikely]]
+  if (what.size >= single_copy_min(peers_.config()) || !peers_.config().shm_pipelined_copy)
+      [[unlikely]]
     return errorcode_t::retry;
   if (!mem::region_table::is_host_range(who->rows, {what.remote.slot, what.remote.generation},
                                         what.offset, what.size)) [[unlikely]]
@@ -230,8 +237,7 @@ errorcode_t endpoint::rma(bulk_stream::kind what, const net::net_op& op) noexcep
   if (who->memory.is_own()) return to_self(what, op);
   const net::fabric_config& config = peers_.config();
   const bool kernel = who->single_copy.load(std::memory_order_relaxed);
-  const bool at_once =
-      kernel && (op.size >= peers_.single_copy_min() || !config.shm_pipelined_copy);
+  const bool at_once = kernel && (op.size >= single_copy_min(config) || !config.shm_pipelined_copy);
   const copy_way way = at_once ? copy_way::kernel : copy_way::pipeline;
   const bool is_chosen = !at_once && op.size > chosen_from(what) &&
                          config.shm_single_copy_min == 0 && config.shm_pipelined_copy;
