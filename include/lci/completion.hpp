@@ -162,8 +162,7 @@ class alloc_sync_x : public detail::alloc_comp_operation<alloc_sync_x, &detail::
 class alloc_counter_x
     : public detail::alloc_comp_operation<alloc_counter_x, &detail::alloc_counter> {};
 
-/// Creates a completion queue: every signal adds its status, cq_pop() removes one. Statuses that
-/// one thread signals come out in that order; between threads there is none.
+/// Creates a completion queue: every signal adds its status, cq_pop() removes one.
 /// @return  the queue, empty; free it with free_comp()
 class alloc_cq_x : public detail::alloc_comp_operation<alloc_cq_x, &detail::alloc_cq>,
                    public detail::zero_copy_am_option<alloc_cq_x> {

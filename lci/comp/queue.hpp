@@ -1,5 +1,4 @@
-// A completion queue: statuses stored in place, in the order of the signals. Once many threads have
-// got in each other's way for a while, only those of one thread keep their order (sharded_queue).
+// A completion queue: statuses stored in place, in the order of the signals.
 //
 // Threads: shared, any number of signallers and takers; one compare-and-swap to signal, one to
 // take.
@@ -10,7 +9,7 @@
 #pragma once
 
 #include "lci/comp/kind.hpp"
-#include "lci/data/sharded_queue.hpp"
+#include "lci/data/mpmc_queue.hpp"
 
 namespace lci::comp {
 
@@ -39,7 +38,7 @@ class queue final : public comp_impl_t, public base::live_object<queue> {
 
  private:
   static std::size_t first_capacity(const comp_attr_t& attr);
-  data::sharded_queue<status_t> statuses_;
+  data::mpmc_queue<status_t> statuses_;
 };
 
 }  // namespace lci::comp

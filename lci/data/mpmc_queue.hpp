@@ -8,7 +8,6 @@
 // and all its elements are claimed, so the order is that of one long ring. A producer that was
 // preempted with an old ring in hand finds it closed and goes on to the next. Rings that are left
 // behind are kept until destruction; since sizes double, together they are smaller than the last.
-// A closed queue accepts no element ever again.
 #pragma once
 
 #include <sched.h>
@@ -40,11 +39,12 @@ class mpmc_queue {
     }
   }
 
-  // False: it is closed. Throws std::bad_alloc when it has to grow and cannot.
-  bool push(const T& value) {
+  // Never refuses. Throws std::bad_alloc when it has to grow and cannot.
+  void push(const T& value) {
     // edge mpmc_queue.link, reader.
     link* const l = back_.load(std::memory_order_acquire);
-    return l->ring.try_push(value) == push_result::pushed || push_slow(value);
+    if (l->ring.try_push(value) != push_result::pushed) [[unlikely]]
+      push_slow(value);
   }
 
   // False: there is no complete element to take.
@@ -55,29 +55,6 @@ class mpmc_queue {
       if (l->ring.try_pop(out)) return true;
       if (!leave(l)) return false;
     }
-  }
-
-  // What the caller did before is visible to a thread whose push is refused.
-  void close() noexcept {
-    const std::lock_guard guard(growing_);
-    // edge mpmc_queue.closed, writer. It comes first: who finds the ring closed looks for the
-    // reason.
-    is_closed_.store(true, std::memory_order_release);
-    back_.load(std::memory_order_relaxed)->ring.close();
-  }
-  // Closed, and every element that was ever accepted has been claimed by a consumer. Stays so.
-  bool is_over() noexcept {
-    // edge mpmc_queue.closed, reader.
-    if (!is_closed_.load(std::memory_order_acquire)) return false;
-    const link* const l = front_.load(std::memory_order_acquire);  // edge mpmc_queue.front, reader
-    // edge mpmc_queue.link, reader.
-    return l->ring.is_exhausted() && l->next.load(std::memory_order_acquire) == nullptr;
-  }
-
-  // How often a producer lost a race for the ring that they use now, about.
-  std::uint32_t lost_races() const noexcept {
-    // edge mpmc_queue.link, reader.
-    return back_.load(std::memory_order_acquire)->ring.lost_races();
   }
 
   // Capacity of the ring that producers use now.
@@ -97,16 +74,15 @@ class mpmc_queue {
   bool leave(link* l) noexcept {
     if (!l->ring.is_exhausted()) return false;
     LCI_RACE_POINT("mpmc_queue.leave");
-    // A ring gets its successor before it is closed (edge mpmc_ring.close), but for the last one of
-    // a closed queue. edge mpmc_queue.link, reader.
+    // Never null: a ring gets its successor before it is closed (edge mpmc_ring.close).
+    // edge mpmc_queue.link, reader.
     link* const next = l->next.load(std::memory_order_acquire);
-    if (next == nullptr) return false;
     // edge mpmc_queue.front, writer. Losing means that another consumer did the same.
     front_.compare_exchange_strong(l, next, std::memory_order_acq_rel, std::memory_order_relaxed);
     return true;
   }
 
-  LCI_COLD bool push_slow(const T& value) {
+  LCI_COLD void push_slow(const T& value) {
     // A consumer that lost its core while it copied an element out makes a ring look full although
     // it is not. Growing for that would double the queue after each such accident, so the producer
     // yields to the consumer first.
@@ -114,27 +90,23 @@ class mpmc_queue {
     for (int tries = 0;; ++tries) {
       link* const l = back_.load(std::memory_order_acquire);  // edge mpmc_queue.link, reader
       const push_result result = l->ring.try_push(value);
-      if (result == push_result::pushed) return true;
-      // edge mpmc_queue.closed, reader.
-      if (result == push_result::closed && is_closed_.load(std::memory_order_acquire)) return false;
+      if (result == push_result::pushed) return;
       LCI_RACE_POINT("mpmc_queue.push_slow");
       if (result == push_result::full) {
         if (l->ring.size() < l->ring.capacity() && tries < PATIENCE)
           sched_yield();
         else if (grow(l, value))
-          return true;
+          return;
       }
     }
   }
 
   // Adds a ring behind `full` with the value as its first element; false if another thread was
-  // faster, or has closed the queue.
+  // faster.
   bool grow(link* full, const T& value) {
     auto fresh = std::make_unique<link>(full->ring.capacity() * 2);
     fresh->ring.try_push(value);
     const std::lock_guard guard(growing_);
-    // Under the lock, and so under that of close().
-    if (is_closed_.load(std::memory_order_relaxed)) return false;
     if (back_.load(std::memory_order_relaxed) != full) return false;
     // edge mpmc_queue.link, writer. The link comes first, then the close: a thread that finds the
     // ring closed finds the next one, too.
@@ -146,7 +118,6 @@ class mpmc_queue {
 
   link* const first_;
   base::spinlock growing_;                             // one ring is added at a time
-  std::atomic<bool> is_closed_{false};                 // for good; set under growing_
   alignas(base::CACHE_LINE) std::atomic<link*> back_;  // ring of the producers
   std::atomic<link*> front_;                           // ring of the consumers; both change rarely
 };

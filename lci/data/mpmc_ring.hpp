@@ -20,7 +20,6 @@
 #include <type_traits>
 
 #include "lci/base/platform.hpp"
-#include "lci/base/race_point.hpp"
 
 namespace lci::data {
 
@@ -62,7 +61,6 @@ class mpmc_ring {
       // edge mpmc_ring.free, reader: the consumer of the round before has copied its element out.
       const std::uint64_t turn = c.turn.load(std::memory_order_acquire);
       if (turn == 2 * round) {
-        LCI_RACE_POINT("mpmc_ring.try_push.before_swap");
         // Relaxed: the cell's turn orders the element, the index only hands out positions.
         if (tail_.compare_exchange_weak(at, at + 1, std::memory_order_relaxed)) {
           c.value = value;
@@ -70,13 +68,11 @@ class mpmc_ring {
           c.turn.store(2 * round + 1, std::memory_order_release);
           return push_result::pushed;
         }
-        count_lost();
       } else {
         const std::uint64_t now = tail_.load(std::memory_order_relaxed);
         // The same position and still not our turn: the element of the round before is there, or is
         // being taken.
         if (now == at && turn < 2 * round) return push_result::full;
-        if (now != at) count_lost();
         at = now;
       }
     }
@@ -118,9 +114,6 @@ class mpmc_ring {
     return (tail & CLOSED) != 0 && head_.load(std::memory_order_relaxed) == (tail & ~CLOSED);
   }
 
-  // How often another producer was faster, about.
-  std::uint32_t lost_races() const noexcept { return lost_.load(std::memory_order_relaxed); }
-
   // Positions given to producers and not yet to consumers. A snapshot, which may be off while
   // others work.
   std::size_t size() const noexcept {
@@ -148,17 +141,11 @@ class mpmc_ring {
     void operator()(void* p) const noexcept { std::free(p); }
   };
 
-  // Lost counts do not matter.
-  void count_lost() noexcept {
-    lost_.store(lost_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  }
-
   const unsigned shift_;
   const std::unique_ptr<void, free_memory> memory_;
   cell* cells_;
   alignas(base::CACHE_LINE) std::atomic<std::uint64_t> tail_{
-      0};                               // next position of a producer, and CLOSED
-  std::atomic<std::uint32_t> lost_{0};  // in the line that its writers want anyway
+      0};  // next position of a producer, and CLOSED
   alignas(base::CACHE_LINE) std::atomic<std::uint64_t> head_{0};  // next position of a consumer
 };
 

@@ -43,8 +43,9 @@ class runtime_list {
     const std::shared_lock lock(lock_);
     return std::any_of(all_.begin(), all_.end(), [&](runtime_impl_t* one) { return see(*one); });
   }
-  // The same with the oldest one alone, for what happens with every message: threads with different
-  // numbers share no line that they write. `see` is short, waits for nothing, and looks at no list.
+  // The same with the oldest one alone, for what happens with every message: threads share no line
+  // that they write, but for those whose numbers differ by a multiple of 32. `see` is short, waits
+  // for nothing, and takes nothing under which runtimes are listed.
   template <class Fn>
   bool oldest(Fn&& see) {
     std::atomic<std::uint32_t>& mine = inside_[base::thread_id() % inside_.size()].count;
