@@ -39,7 +39,8 @@ class mpmc_queue {
     }
   }
 
-  // Never refuses. Throws std::bad_alloc when it has to grow and cannot.
+  // Never refuses. Throws std::bad_alloc when it has to grow and cannot. Touches nothing here once
+  // the element can be taken, since its taker may free the queue.
   void push(const T& value) {
     // edge mpmc_queue.link, reader.
     link* const l = back_.load(std::memory_order_acquire);
@@ -95,25 +96,24 @@ class mpmc_queue {
       if (result == push_result::full) {
         if (l->ring.size() < l->ring.capacity() && tries < PATIENCE)
           sched_yield();
-        else if (grow(l, value))
-          return;
+        else
+          grow(l);
       }
     }
   }
 
-  // Adds a ring behind `full` with the value as its first element; false if another thread was
-  // faster.
-  bool grow(link* full, const T& value) {
+  // Adds an empty ring behind `full`, if no other thread was faster. The caller's element goes in
+  // afterwards: the thread that takes it may free the queue while this one still holds the lock.
+  void grow(link* full) {
     auto fresh = std::make_unique<link>(full->ring.capacity() * 2);
-    fresh->ring.try_push(value);
     const std::lock_guard guard(growing_);
-    if (back_.load(std::memory_order_relaxed) != full) return false;
+    if (back_.load(std::memory_order_relaxed) != full) return;
     // edge mpmc_queue.link, writer. The link comes first, then the close: a thread that finds the
     // ring closed finds the next one, too.
     full->next.store(fresh.get(), std::memory_order_release);
     full->ring.close();
     back_.store(fresh.release(), std::memory_order_release);
-    return true;
+    LCI_RACE_POINT("mpmc_queue.grow.before_unlock");
   }
 
   link* const first_;

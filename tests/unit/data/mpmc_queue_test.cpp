@@ -101,6 +101,45 @@ TEST(mpmc_queue, push_slow__ring_abandoned_between_look_and_growth) {
   EXPECT_EQ(out, 30);
 }
 
+// The thread that takes the element may free the queue, and with it the lock.
+TEST(mpmc_queue, grow__element_cannot_be_taken_while_the_lock_is_held) {
+  if (!lci::test::has_race_points) GTEST_SKIP() << lci::test::RACE_POINTS_MISSING;
+  mpmc_queue<int> queue(2);
+  queue.push(0);
+  queue.push(1);
+  int out, popped = 0;
+  lci::test::race_hook hook("mpmc_queue.grow.before_unlock", [&] {
+    for (; queue.try_pop(out); ++popped) EXPECT_EQ(out, popped);
+  });
+  queue.push(2);
+  EXPECT_EQ(hook.hits(), 1);
+  EXPECT_EQ(popped, 2) << "its producer had not yet left the queue";
+  ASSERT_TRUE(queue.try_pop(out));
+  EXPECT_EQ(out, 2);
+}
+
+// The grower's element comes last, and finds the new ring full as well.
+TEST(mpmc_queue, grow__others_fill_the_new_ring_first) {
+  if (!lci::test::has_race_points) GTEST_SKIP() << lci::test::RACE_POINTS_MISSING;
+  mpmc_queue<int> queue(2);
+  queue.push(0);
+  queue.push(1);
+  lci::test::race_hook hook(
+      "mpmc_queue.grow.before_unlock",
+      [&] {
+        for (int i = 2; i < 6; ++i) queue.push(i);
+      },
+      1);
+  queue.push(6);
+  EXPECT_EQ(hook.hits(), 1);
+  EXPECT_EQ(queue.capacity(), 8u);
+  int out;
+  for (int i = 0; i < 7; ++i) {
+    ASSERT_TRUE(queue.try_pop(out));
+    EXPECT_EQ(out, i);
+  }
+}
+
 // A consumer sees an exhausted ring; before it moves on, another one moves on and further elements
 // come and go.
 TEST(mpmc_queue, leave__another_consumer_moved_the_front_meanwhile) {
