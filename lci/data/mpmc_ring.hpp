@@ -10,6 +10,7 @@
 // used. A closed ring accepts no element ever again.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -127,13 +128,15 @@ class mpmc_ring {
   static constexpr std::uint64_t CLOSED = std::uint64_t{1} << 63;
 
   // Up to a cache line, cells do not straddle lines; an element of 40 bytes gets a line of its own.
-  static constexpr std::size_t CELL_ALIGN = sizeof(T) + 8 > base::CACHE_LINE / 2
-                                                ? base::CACHE_LINE
-                                                : std::bit_ceil(sizeof(T) + 8);
-  struct alignas(CELL_ALIGN) alignas(std::atomic<std::uint64_t>) cell {
+  static constexpr std::size_t CELL_ALIGN = std::max(
+      alignof(std::atomic<std::uint64_t>),
+      sizeof(T) + 8 > base::CACHE_LINE / 2 ? base::CACHE_LINE : std::bit_ceil(sizeof(T) + 8));
+  // Of two specifiers that depend on T, gcc 12 takes the last one, not the stricter one.
+  struct alignas(CELL_ALIGN) cell {
     std::atomic<std::uint64_t> turn;
     T value;
   };
+  static_assert(alignof(cell) == CELL_ALIGN && sizeof(cell) % CELL_ALIGN == 0);
   // Those of tests/interleavings are more than their value, so zero is none.
   static constexpr bool HAS_LARGE_ATOMICS =
       sizeof(std::atomic<std::uint64_t>) != sizeof(std::uint64_t);
