@@ -162,14 +162,15 @@ class alloc_sync_x : public detail::alloc_comp_operation<alloc_sync_x, &detail::
 class alloc_counter_x
     : public detail::alloc_comp_operation<alloc_counter_x, &detail::alloc_counter> {};
 
-/// Creates a completion queue: every signal adds its status, cq_pop() removes one.
+/// Creates a completion queue: every signal adds its status, cq_pop() removes one. Messages of one
+/// peer that different threads poll may come out of a `per_thread` queue in another order.
 /// @return  the queue, empty; free it with free_comp()
 class alloc_cq_x : public detail::alloc_comp_operation<alloc_cq_x, &detail::alloc_cq>,
                    public detail::zero_copy_am_option<alloc_cq_x> {
  public:
   /// Sets the capacity of an `array_atomic` queue. Default: attribute `cq_default_length`.
   alloc_cq_x&& default_length(int value) { return set(&comp_settings_t::cq_default_length, value); }
-  /// Sets the data structure. Default: attribute `cq_type`.
+  /// Sets the data structure. Default: attribute `cq_type` (`LCI_ATTR_CQ_TYPE`, else `lcrq`).
   alloc_cq_x&& cq_type(attr_cq_type_t value) { return set(&comp_settings_t::cq_type, value); }
 };
 
@@ -287,8 +288,9 @@ class counter_set_x
   }
 };
 
-/// Removes one status from a completion queue.
-/// @return  the oldest status, which is done; or a retry status if the queue is empty
+/// Removes one status from a completion queue. The thread that takes the last one may free it.
+/// @return  the oldest status, which is done; or a retry status if the queue is empty. Of the type
+/// `per_thread`: the oldest of one of the threads that signalled
 /// @throws lci::argument_error  not a completion queue
 class cq_pop_x : public detail::operation<cq_pop_x, detail::comp_args, status_t, &detail::cq_pop>,
                  public detail::runtime_option<cq_pop_x>,

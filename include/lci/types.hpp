@@ -79,8 +79,12 @@ enum class attr_rdv_protocol_t { auto_select, write, writeimm };
 enum class attr_matching_engine_type_t { queue, map };
 /// Kind of a completion object.
 enum class attr_comp_type_t { sync, counter, cq, handler, graph, custom };
-/// Data structure behind a completion queue.
-enum class attr_cq_type_t { array_atomic, lcrq };
+/// Data structure behind a completion queue. `lcrq`: one queue in the order of the signals, which
+/// starts small and grows. `array_atomic`: the same, with room for `cq_default_length` statuses
+/// from the start. `per_thread`: a queue for each of 16 numbers of threads, for programs in which
+/// many threads signal and take at the same time. What one thread signals comes out in that order;
+/// between threads there is no order.
+enum class attr_cq_type_t { array_atomic, lcrq, per_thread };
 /// On-demand paging of the verbs backend.
 enum class attr_ibv_odp_strategy_t { none, explicit_odp, implicit_odp };
 /// Prefetching for on-demand paging.

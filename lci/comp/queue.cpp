@@ -17,13 +17,20 @@ std::size_t queue::first_capacity(const comp_attr_t& attr) {
       return static_cast<std::size_t>(attr.cq_default_length);
     case attr_cq_type_t::lcrq:
       return data::mpmc_queue<status_t>::FIRST_CAPACITY;
+    case attr_cq_type_t::per_thread:
+      return 1;
   }
   throw argument_error("alloc_cq: argument cq_type is " +
                        std::to_string(static_cast<int>(attr.cq_type)) +
-                       "; expected array_atomic (0) or lcrq (1)");
+                       "; expected array_atomic (0), lcrq (1) or per_thread (2)");
 }
 
 queue::queue(const comp_attr_t& given)
-    : comp_impl_t(with_kind(given, KIND)), statuses_(first_capacity(given)) {}
+    : comp_impl_t(with_kind(given, KIND)),
+      per_thread_(given.cq_type == attr_cq_type_t::per_thread ? new queue_per_thread : nullptr),
+      statuses_(first_capacity(given)) {}
+
+void queue::push_per_thread(const status_t& status) { per_thread_->push(status); }
+void queue::pop_per_thread(status_t& status) noexcept { per_thread_->try_pop(status); }
 
 }  // namespace lci::comp

@@ -46,7 +46,7 @@ constexpr range RANGES[] = {
 constexpr env::word BACKEND[] = {{"none", 0}, {"ibv", 1}, {"ofi", 2}, {"ucx", 3}, {"shm", 4}};
 constexpr env::word RDV_PROTOCOL[] = {{"auto_select", 0}, {"write", 1}, {"writeimm", 2}};
 constexpr env::word MATCHING_ENGINE[] = {{"queue", 0}, {"map", 1}};
-constexpr env::word CQ_TYPE[] = {{"array_atomic", 0}, {"lcrq", 1}};
+constexpr env::word CQ_TYPE[] = {{"array_atomic", 0}, {"lcrq", 1}, {"per_thread", 2}};
 constexpr env::word ODP[] = {{"none", 0}, {"explicit_odp", 1}, {"implicit_odp", 2}};
 constexpr env::word PREFETCH[] = {
     {"none", 0}, {"prefetch", 1}, {"prefetch_write", 2}, {"prefetch_no_fault", 3}};

@@ -89,7 +89,8 @@ TEST_F(bad_setting, completion_objects) {
   for (const int threshold : {INT_MAX, (1 << 24) + 1, 0, -1, INT_MIN})
     refused([&] { lci::alloc_sync_x().threshold(threshold)(); },
             {"threshold", std::to_string(threshold), "1 to 16777216"});
-  for (const auto type : {lci::attr_cq_type_t::array_atomic, lci::attr_cq_type_t::lcrq})
+  for (const auto type : {lci::attr_cq_type_t::array_atomic, lci::attr_cq_type_t::lcrq,
+                          lci::attr_cq_type_t::per_thread})
     for (const int length : {-5, 0, INT_MAX})
       refused([&] { lci::alloc_cq_x().cq_type(type).default_length(length)(); },
               {"length", std::to_string(length), "1 to 16777216"});

@@ -163,12 +163,55 @@ TEST_P(queues, signal__beyond_the_default_length_loses_nothing) {
   }
 }
 
+// Threads send to themselves, all signalling one queue, and take from it.
+TEST_P(queues, messages_of_many_threads__each_signals_once) {
+  owned_comp cq(lci::alloc_cq_x().cq_type(GetParam())());
+  constexpr std::uintptr_t EACH = 200;
+  const auto threads = static_cast<std::uintptr_t>(world().threads);
+  const std::uintptr_t all = 2 * EACH * threads;
+  std::vector<std::atomic<int>> seen(EACH * threads);
+  std::atomic<std::uintptr_t> popped{0};
+  std::vector<std::thread> workers;
+  for (std::uintptr_t t = 0; t < threads; ++t)
+    workers.emplace_back([&, t] {
+      std::vector<char> in(EACH);
+      char out = 0;
+      for (std::uintptr_t i = 0; popped < all;) {
+        if (i < EACH) {
+          // A send and a receive with the number of both.
+          void* const number = numbered(t * EACH + i).user_context;
+          while (lci::post_recv_x(world().rank, &in[i], 1, 100 + t, cq)
+                     .device(world().device)
+                     .allow_done(false)
+                     .user_context(number)()
+                     .is_retry())
+            lci::progress_x().device(world().device)();
+          while (lci::post_send_x(world().rank, &out, 1, 100 + t, cq)
+                     .device(world().device)
+                     .allow_done(false)
+                     .user_context(number)()
+                     .is_retry())
+            lci::progress_x().device(world().device)();
+          ++i;
+        }
+        lci::progress_x().device(world().device)();
+        for (lci::status_t got; (got = lci::cq_pop(cq)).is_done(); ++popped)
+          ++seen[reinterpret_cast<std::uintptr_t>(got.user_context)];
+      }
+    });
+  for (std::thread& worker : workers) worker.join();
+  for (const auto& count : seen) ASSERT_EQ(count, 2);
+  EXPECT_TRUE(lci::cq_pop(cq).is_retry());
+}
+
 INSTANTIATE_TEST_SUITE_P(types, queues,
                          testing::Values(lci::attr_cq_type_t::lcrq,
-                                         lci::attr_cq_type_t::array_atomic),
+                                         lci::attr_cq_type_t::array_atomic,
+                                         lci::attr_cq_type_t::per_thread),
                          [](const auto& param) {
-                           return param.param == lci::attr_cq_type_t::lcrq ? "lcrq"
-                                                                           : "array_atomic";
+                           return param.param == lci::attr_cq_type_t::lcrq         ? "lcrq"
+                                  : param.param == lci::attr_cq_type_t::per_thread ? "per_thread"
+                                                                                   : "array_atomic";
                          });
 
 TEST(handler, runs__in_the_thread_that_makes_progress_with_the_whole_status) {

@@ -296,6 +296,13 @@ TEST(setup, environment__presets_attributes) {
     EXPECT_FALSE(lci::get_g_default_attr().shm_enable);
     lci::global_finalize();
   });
+  with_variable("LCI_ATTR_CQ_TYPE", "per_thread", [] {
+    lci::global_initialize();
+    lci::comp_t queue = lci::alloc_cq();
+    EXPECT_EQ(queue.get_attr_cq_type(), lci::attr_cq_type_t::per_thread);
+    lci::free_comp(&queue);
+    lci::global_finalize();
+  });
   with_variable("LCI_NET_LOCK_MODE", "send,poll", [] {
     lci::global_initialize();
     EXPECT_EQ(lci::get_g_default_attr().ofi_lock_mode, 5u);

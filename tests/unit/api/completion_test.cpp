@@ -68,6 +68,51 @@ TEST(alloc_cq, length__reads_back) {
   lci::free_comp(&q);
 }
 
+TEST(alloc_cq, per_thread__is_a_completion_queue_like_any_other) {
+  comp_t q = lci::alloc_cq_x().cq_type(lci::attr_cq_type_t::per_thread).call();
+  EXPECT_EQ(q.get_attr_comp_type(), lci::attr_comp_type_t::cq);
+  EXPECT_EQ(q.get_attr_cq_type(), lci::attr_cq_type_t::per_thread);
+  EXPECT_TRUE(lci::cq_pop(q).is_retry());
+  expect_text(error_of([&] { lci::comp_signal(q, errorcode_t::retry); }), {"comp_signal", "done"});
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    status_t status = errorcode_t::done;
+    status.tag = i;
+    lci::comp_signal(q, status);
+  }
+  EXPECT_EQ(lci::cq_pop(q).tag, 0u);
+  const comp_t freed = q;
+  lci::free_comp(&q);  // with two statuses inside
+  expect_text(error_of([&] { lci::cq_pop(freed); }), {"cq_pop", "freed"});
+  expect_text(error_of([&] { lci::comp_signal(freed, errorcode_t::done); }), {"freed"});
+}
+
+// Each round another thread signals the last status, which may still be inside the call when the
+// queue is freed.
+TEST(free_comp, per_thread__at_once_after_the_last_status) {
+  constexpr int ROUNDS = 200, EACH = 70;
+  std::vector<std::atomic<lci::comp_impl_t*>> rounds(ROUNDS);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t)
+    threads.emplace_back([&] {
+      for (auto& round : rounds) {
+        comp_t q;
+        while ((q.p_impl = round.load()) == nullptr) std::this_thread::yield();
+        for (int i = 0; i < EACH; ++i) lci::comp_signal(q, errorcode_t::done);
+      }
+    });
+  for (auto& round : rounds) {
+    comp_t q = lci::alloc_cq_x().cq_type(lci::attr_cq_type_t::per_thread).call();
+    round = q.p_impl;
+    for (int taken = 0; taken < 2 * EACH;)
+      if (lci::cq_pop(q).is_done())
+        ++taken;
+      else
+        std::this_thread::yield();
+    lci::free_comp(&q);
+  }
+  for (std::thread& one : threads) one.join();
+}
+
 TEST(sync_test, failed_test__leaves_the_status_untouched) {
   comp_t s = lci::alloc_sync();
   status_t status;

@@ -16,6 +16,9 @@ TEST(object_size, small_kinds__one_and_two_lines) {
   EXPECT_EQ(sizeof(lci::comp::sync), 128u);
 }
 
+// The kind, and what only the type per_thread has; the queue's own line; its two ends.
+TEST(object_size, queue__three_lines) { EXPECT_EQ(sizeof(lci::comp::queue), 192u); }
+
 TEST(object_size, tombstone__fits_where_any_kind_was) {
   EXPECT_LE(sizeof(lci::comp::freed), sizeof(lci::comp::counter));
 }

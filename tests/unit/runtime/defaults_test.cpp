@@ -79,6 +79,8 @@ TEST_F(defaults_test, read__each_kind_of_value) {
   EXPECT_EQ(read_defaults().gpu_gdrcopy, attr_gpu_gdrcopy_t::on);
   vars_.set("LCI_ATTR_GPU_GDRCOPY", "auto");
   EXPECT_EQ(read_defaults().gpu_gdrcopy, attr_gpu_gdrcopy_t::auto_select);
+  vars_.set("LCI_ATTR_CQ_TYPE", "per_thread");
+  EXPECT_EQ(read_defaults().cq_type, attr_cq_type_t::per_thread);
   vars_.set("LCI_ATTR_MAX_HANDLER_DEPTH", "3");
   EXPECT_EQ(read_defaults().max_handler_depth, 3);
   EXPECT_EQ(a.max_handler_depth, 8);
