@@ -25,10 +25,12 @@ inline void require(bool holds, const char* what) {
 
 // Completion queues.
 
-class lci_queue {
+template <lci::attr_cq_type_t TYPE>
+class lci_queue_of {
  public:
-  static constexpr const char* NAME = "lci";
-  ~lci_queue() { lci::free_comp(&queue_); }
+  static constexpr const char* NAME =
+      TYPE == lci::attr_cq_type_t::per_thread ? "lci per_thread" : "lci";
+  ~lci_queue_of() { lci::free_comp(&queue_); }
   void signal(const lci::status_t& status) { lci::comp_signal(queue_, status); }
   bool take(lci::status_t& status) {
     status = lci::cq_pop(queue_);
@@ -36,8 +38,10 @@ class lci_queue {
   }
 
  private:
-  lci::comp_t queue_ = lci::alloc_cq();
+  lci::comp_t queue_ = lci::alloc_cq_x().cq_type(TYPE)();
 };
+using lci_queue = lci_queue_of<lci::attr_cq_type_t::lcrq>;
+using lci_queue_per_thread = lci_queue_of<lci::attr_cq_type_t::per_thread>;
 
 class locked_deque {
  public:

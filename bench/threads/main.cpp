@@ -290,9 +290,9 @@ void run(settings& s) {
   contest c(s, cpus);
   std::printf("%zu processors, R %.1f ns between the first two; pairs of calls, all threads\n",
               cpus.size(), c.r_ns());
-  c.run<lci_queue, locked_deque, boost_queue>(
+  c.run<lci_queue, lci_queue_per_thread, locked_deque, boost_queue>(
       "completion queue: each thread signals and takes one status", signal_and_take{});
-  c.run<lci_queue, locked_deque, boost_queue>(
+  c.run<lci_queue, lci_queue_per_thread, locked_deque, boost_queue>(
       "completion queue: one half of the threads signals, the other takes", signal_or_take{});
   c.run<lci_pool, locked_list, heap>("packets of 8 KiB: each thread gets one and puts it back",
                                      get_and_put{});
