@@ -41,15 +41,21 @@ static_assert(sizeof(entry) <= 2 * base::CACHE_LINE);
 
 using entry_pool = data::object_pool<entry>;
 
+// What every entry has before it is filed.
+inline void fill(entry& e, const exact_key& key, void* value, matching_entry_type_t type,
+                 std::size_t size) noexcept {
+  e.key = key;
+  e.value = value;
+  e.type = type;
+  e.size = size;
+}
+
 // Prepares an entry before it is known whether it has to be filed. Called outside all locks, since
 // the pool may have to allocate.
 inline entry* draft(entry_pool& pool, const exact_key& key, void* value, matching_entry_type_t type,
                     std::size_t size) {
   entry* const e = pool.get();
-  e->key = key;
-  e->value = value;
-  e->type = type;
-  e->size = size;
+  fill(*e, key, value, type, size);
   return e;
 }
 

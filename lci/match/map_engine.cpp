@@ -107,10 +107,7 @@ inline map_engine::raw_outcome map_engine::meet_raw(const exact_key& key, void* 
       entry* const mine = id == base::OVERFLOW_THREAD ? nullptr : pool_.try_get_at_hand(id);
       if (mine == nullptr) [[unlikely]]
         return outcome;
-      mine->key = key;
-      mine->value = value;
-      mine->type = type;
-      mine->size = 0;
+      fill(*mine, key, value, type, 0);
       mine->stamp = 0;
       b.queues.append(at, mine);
       if (is_crowded(*t, b)) [[unlikely]]
