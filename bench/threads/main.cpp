@@ -6,16 +6,17 @@
 
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bench/threads/contenders.hpp"
 #include "bench/threads/team.hpp"
+#include "tools/perf/arguments.hpp"
 #include "tools/perf/handover.hpp"
 #include "tools/perf/statistics.hpp"
 #include "tools/perf/topology.hpp"
@@ -240,18 +241,6 @@ class contest {
   nlohmann::json rows_ = nlohmann::json::array();
 };
 
-// "2,4"; empty if that is no such list.
-std::vector<int> parse_numbers(const char* text) {
-  std::vector<int> numbers;
-  for (char* at = const_cast<char*>(text); *at != '\0';) {
-    char* end = at;
-    numbers.push_back(static_cast<int>(std::strtol(at, &end, 10)));
-    if (end == at || numbers.back() <= 0 || (*end != ',' && *end != '\0')) return {};
-    at = end + (*end == ',');
-  }
-  return numbers;
-}
-
 bool parse(int argc, char** argv, settings& s) {
   constexpr option OPTIONS[] = {{"threads", required_argument, nullptr, 't'},
                                 {"rounds", required_argument, nullptr, 'r'},
@@ -264,12 +253,15 @@ bool parse(int argc, char** argv, settings& s) {
       s.json = optarg;
       continue;
     }
-    const std::vector<int> numbers = parse_numbers(optarg);
-    if (numbers.empty()) return false;
-    if (which == 't')
-      s.threads = numbers;
-    else
-      (which == 'r' ? s.rounds : s.time_ms) = numbers[0];
+    try {
+      if (which == 't')
+        s.threads = lci_perf::parse_numbers(optarg, 2, lci_perf::MOST_SEATS);
+      else
+        (which == 'r' ? s.rounds : s.time_ms) = lci_perf::parse_numbers(optarg, 1, 10'000).front();
+    } catch (const std::invalid_argument& problem) {
+      std::fprintf(stderr, "bench_threads: %s\n", problem.what());
+      return false;
+    }
   }
   return optind == argc;
 }

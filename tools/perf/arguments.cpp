@@ -100,11 +100,7 @@ void take_numbers(arguments& out, const std::string& name, const std::string& va
   if (name == "--rounds") out.rounds = static_cast<int>(number(value, 1, 1000));
   if (name == "--time") out.block_ms = static_cast<double>(number(value, 1, 10'000));
   if (name == "--messages") out.messages = number(value, 1, 1'000'000'000);
-  if (name == "--pairs") {
-    out.pairs.clear();
-    for (const std::string& part : split(value))
-      out.pairs.push_back(static_cast<int>(number(part, 1, MOST_SEATS / 2)));
-  }
+  if (name == "--pairs") out.pairs = parse_numbers(value, 1, MOST_SEATS / 2);
 }
 
 using takers = std::map<std::string, std::function<void(arguments&, const std::string&)>>;
@@ -176,6 +172,14 @@ arguments parse(const strings& words) {
   }
   if (out.against.empty()) out.against = {"all"};
   return out;
+}
+
+std::vector<int> parse_numbers(const std::string& text, int least, int most) {
+  std::vector<int> numbers;
+  for (const std::string& part : split(text))
+    numbers.push_back(static_cast<int>(
+        number(part, static_cast<std::uint64_t>(least), static_cast<std::uint64_t>(most))));
+  return numbers;
 }
 
 std::vector<std::uint64_t> parse_sizes(const std::string& text) {

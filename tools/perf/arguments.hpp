@@ -1,4 +1,5 @@
-// The command line of lci_perf. Called by: main, tests. Threads: any, nothing is kept.
+// The command line of lci_perf. Called by: main, tests; bench_threads takes its lists of numbers.
+// Threads: any, nothing is kept.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +32,8 @@ struct arguments {
 // Throws std::invalid_argument with a sentence for the user.
 arguments parse(const std::vector<std::string>& words);
 
+// "1,2,4", each once and from `least` (0 or more) to `most`. Throws as parse().
+std::vector<int> parse_numbers(const std::string& text, int least, int most);
 // "8", "64K", "1M"; and as lists have them, "8,64K" or "8..64M" for each power of two between.
 std::vector<std::uint64_t> parse_sizes(const std::string& text);
 std::string size_text(std::uint64_t bytes);  // "8 B", "64 KiB"

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 
 namespace lci_perf {
@@ -53,6 +54,13 @@ TEST(perf_arguments, parse__nonsense_is_refused_by_name) {
   EXPECT_EQ(refusal({"--sizes", "8..4"}), "--sizes: \"4\" is no size from 8 to 1024M");
   EXPECT_EQ(refusal({"--sizes", "1M..8"}), "--sizes: \"1M..8\" goes down");
   EXPECT_EQ(refusal({"--sizes", "8X"}), "--sizes: \"X\" is none of  B K KiB M MiB");
+}
+
+TEST(perf_arguments, parse_numbers__as_many_as_there_are_and_none_outside) {
+  EXPECT_EQ(parse_numbers("2", 2, 16), (std::vector{2}));
+  EXPECT_EQ(parse_numbers("4,2,16", 2, 16), (std::vector{4, 2, 16}));
+  for (const char* const bad : {"", "1", "2,,4", "17", "2;4", "-2", "2,2", "two"})
+    EXPECT_THROW(parse_numbers(bad, 2, 16), std::invalid_argument) << bad;
 }
 
 TEST(perf_arguments, parse_sizes__lists_and_ranges_ascending_and_once) {
