@@ -180,21 +180,17 @@ TEST_P(queues, messages_of_many_threads__each_signals_once) {
         if (i < EACH) {
           // A send and a receive with the number of both.
           void* const number = numbered(t * EACH + i).user_context;
-          while (lci::post_recv_x(world().rank, &in[i], 1, 100 + t, cq)
+          insist(lci::post_recv_x(world().rank, &in[i], 1, 100 + t, cq)
                      .device(world().device)
                      .allow_done(false)
-                     .user_context(number)()
-                     .is_retry())
-            lci::progress_x().device(world().device)();
-          while (lci::post_send_x(world().rank, &out, 1, 100 + t, cq)
+                     .user_context(number));
+          insist(lci::post_send_x(world().rank, &out, 1, 100 + t, cq)
                      .device(world().device)
                      .allow_done(false)
-                     .user_context(number)()
-                     .is_retry())
-            lci::progress_x().device(world().device)();
+                     .user_context(number));
           ++i;
         }
-        lci::progress_x().device(world().device)();
+        progress();
         for (lci::status_t got; (got = lci::cq_pop(cq)).is_done(); ++popped)
           ++seen[reinterpret_cast<std::uintptr_t>(got.user_context)];
       }
