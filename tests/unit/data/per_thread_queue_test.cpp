@@ -285,23 +285,17 @@ TEST_F(per_thread_queue, stress__nothing_lost_doubled_or_reordered) {
 TEST_F(per_thread_queue, stress__all_threads_push_and_take) {
   constexpr std::uint64_t THREADS = PARTS + 4, EACH = 1000;
   queue_of_numbers queue;
-  std::vector<std::atomic<std::uint8_t>> seen(THREADS * EACH);
-  std::atomic<std::uint64_t> taken{0};
-  std::atomic<int> disorder{0};
+  lci::test::tally all(THREADS, EACH);
   run_at_once(THREADS, [&](std::uint64_t self) {
-    std::uint64_t next[THREADS] = {}, out = 0;
-    for (std::uint64_t pushed = 0; taken.load(std::memory_order_relaxed) < THREADS * EACH;) {
-      if (pushed < EACH) queue.push(self * EACH + pushed++);
-      if (!queue.try_pop(out)) {
+    lci::test::tally::consumer mine(all);
+    std::uint64_t out = 0;
+    for (std::uint64_t pushed = 0; !all.is_over();) {
+      if (pushed < EACH) queue.push(all.element(self, pushed++));
+      if (queue.try_pop(out))
+        mine.took(out);
+      else
         std::this_thread::yield();
-        continue;
-      }
-      ++taken;
-      ++seen[out];
-      if (out % EACH < next[out / EACH]) ++disorder;
-      next[out / EACH] = out % EACH + 1;
     }
   });
-  EXPECT_EQ(disorder, 0);
-  for (std::size_t i = 0; i < seen.size(); ++i) ASSERT_EQ(seen[i], 1) << i;
+  all.expect_each_once();
 }
