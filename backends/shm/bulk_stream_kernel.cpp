@@ -5,6 +5,7 @@
 // part that one side may not copy is copied by another way, from the start if need be.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "backends/shm/bulk_stream.hpp"
 #include "backends/shm/connections.hpp"
@@ -75,14 +76,17 @@ bool bulk_stream::is_alone(flow& f) noexcept {
   return true;
 }
 
-// A stream has the peer for itself from the end of the one before.
+// A stream has the peer for itself from the end of the one before. What lies between them counts
+// too, up to the time of the copy: the poster's own copies keep it from preparing the next message,
+// others do not.
 void bulk_stream::measure(flow& f, const stream& s) noexcept {
   if (s.size <= way_chooser::FROM) return;
   const std::uint64_t now = base::cpu_ticks();
-  const std::uint64_t from = std::max(s.started_ticks, f.end_ticks);
-  f.end_ticks = now;
+  const std::uint64_t before = std::exchange(f.end_ticks, now);
   if (!s.is_chosen || s.why != nullptr) return;
-  f.ways.note(s.size, s.what == kind::get, s.way, now - from);
+  const std::uint64_t copy = now - std::max(s.started_ticks, before);
+  const std::uint64_t gap = s.started_ticks > before ? s.started_ticks - before : 0;
+  f.ways.note(s.size, s.what == kind::get, s.way, copy + std::min(gap, copy));
   if (f.ways.has_news()) [[unlikely]]
     tell(s.rank, f.ways.take_news());
 }

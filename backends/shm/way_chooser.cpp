@@ -51,10 +51,12 @@ std::uint32_t way_chooser::begin_stretch(size_class& c, way_set allowed, skips m
   c.left = trial;
   if (c.at == phase::first) {
     const copy_way next = after(c.now, allowed);
-    // The pipeline is the first of a round; the very first is behind `both`.
-    if (next == copy_way::pipeline && c.cost != std::array<std::uint32_t, WAYS>{}) ++c.rounds;
     c.now = next;
-    if (c.rounds < FIRST_ROUNDS) return 0;
+    // The pipeline is the first of a round; the very first is behind `both`.
+    if (next != copy_way::pipeline || c.cost == std::array<std::uint32_t, WAYS>{}) return 0;
+    ++c.rounds;
+    const bool has_gained = std::exchange(c.has_gained, false);
+    if (c.rounds < FIRST_ROUNDS || (has_gained && c.rounds < MOST_FIRST_ROUNDS)) return 0;
     copy_way best = copy_way::pipeline;
     for (std::size_t i = 0; i < WAYS; ++i) {
       if (c.cost[i] != 0 && (c.cost[index_of(best)] == 0 || c.cost[i] < c.cost[index_of(best)]))
@@ -101,6 +103,7 @@ void way_chooser::take_figure(size_class& c, copy_way way, std::uint32_t cost) n
   const std::uint32_t before = std::exchange(c.last[index_of(way)], cost);
   if (c.at == phase::first) {
     // The machine may have been busy in one of the rounds.
+    c.has_gained |= known != 0 && beats(cost, known);
     known = known == 0 ? cost : std::min(known, cost);
     return;
   }
@@ -120,6 +123,9 @@ void way_chooser::take_figure(size_class& c, copy_way way, std::uint32_t cost) n
     end_soon(c);
   } else {
     c.wins = 0;
+    // A way that still gets faster is not known yet: memory that was never touched, for one, makes
+    // the first copies into it slow.
+    if (before != 0 && beats(cost, before)) return;
     c.distance = static_cast<std::uint16_t>(std::min(2u * c.distance, LONGEST));
   }
 }

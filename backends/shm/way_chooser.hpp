@@ -45,7 +45,9 @@ class way_chooser {
   static constexpr std::uint32_t stretch(std::size_t number) noexcept {
     return skipped(number) + counted(number);
   }
-  static constexpr std::uint32_t FIRST_ROUNDS = 2;  // stretches for each way before one is kept
+  // Stretches for each way before one is kept: so many, and more while one of them gains an eighth
+  // on its best, as copies into memory that was never touched do.
+  static constexpr std::uint32_t FIRST_ROUNDS = 2, MOST_FIRST_ROUNDS = 8;
   // Stretches of the best way between two trials: twice as many after each that was in vain.
   static constexpr std::uint32_t SHORTEST = 8, LONGEST = 256;
   // The way for the next message of more than FROM bytes, and whether the message of that class
@@ -106,6 +108,7 @@ class way_chooser {
     copy_way challenger = copy_way::both;    // tried last
     std::uint8_t rounds = 0;                 // of first measurements that are over
     std::uint8_t wins = 0;                   // of the challenger, one after the other
+    bool has_gained = false;                 // a way, in this round
     std::uint32_t left = 0;                  // messages to pick in this stretch
     std::uint16_t distance = SHORTEST;       // stretches of the best one until the next trial
     std::array<tally, WAYS> tallies{};       // of the last stretch of each

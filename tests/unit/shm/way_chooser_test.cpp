@@ -79,6 +79,57 @@ TEST(way_chooser, pick__first_measures_every_way_and_then_keeps_the_fastest) {
   }
 }
 
+// Copies into memory that was never touched: the pipeline pays far more for it than the kernel.
+TEST(way_chooser, pick__first_measures_on_while_a_way_still_gets_faster) {
+  constexpr int ROUND = static_cast<int>(STRETCH * way_chooser::WAYS);
+  machine m;
+  m.times = {{copy_way::pipeline, 20000}, {copy_way::kernel, 2000}, {copy_way::both, 4000}};
+  m.send(ROUND);
+  m.times[copy_way::pipeline] = 15000;
+  m.send(ROUND);
+  m.times[copy_way::pipeline] = 9000;
+  m.send(ROUND);
+  EXPECT_FALSE(m.chooser.has_news());
+  m.times[copy_way::pipeline] = 1000;
+  m.send(2 * ROUND + 1);
+  EXPECT_TRUE(m.chooser.has_news());
+  EXPECT_EQ(m.best(), copy_way::pipeline);
+}
+
+TEST(way_chooser, pick__first_ends_though_a_way_gets_faster_for_ever) {
+  constexpr int ROUND = static_cast<int>(STRETCH * way_chooser::WAYS);
+  machine m;
+  std::uint64_t of_pipeline = 1'000'000;
+  for (std::uint32_t i = 0; i < way_chooser::MOST_FIRST_ROUNDS; ++i) {
+    m.times[copy_way::pipeline] = of_pipeline /= 2;
+    EXPECT_FALSE(m.chooser.has_news()) << i;
+    m.send(ROUND);
+  }
+  m.send(1);
+  EXPECT_TRUE(m.chooser.has_news());
+  EXPECT_EQ(m.best(), copy_way::both);
+}
+
+// A way that gained in its last trial is tried again as soon as before.
+TEST(way_chooser, pick__a_challenger_that_gets_faster_is_tried_again_soon) {
+  machine m;
+  m.times[copy_way::pipeline] = 20000;
+  m.send(FIRST + 1);
+  ASSERT_EQ(m.best(), copy_way::both);
+  // Each pair of trials takes one cycle of both challengers: 9 + 9 stretches if none was in vain.
+  int stretches = 0;
+  std::uint64_t of_pipeline = 20000, of_kernel = 20000;
+  m.times[copy_way::kernel] = of_kernel;
+  for (; of_pipeline > 2000; ++stretches) {
+    const int before = m.picked[copy_way::pipeline] + m.picked[copy_way::kernel];
+    m.send(static_cast<int>(STRETCH));
+    if (m.picked[copy_way::pipeline] + m.picked[copy_way::kernel] == before) continue;
+    m.times[copy_way::pipeline] = of_pipeline = of_pipeline * 3 / 4;
+    m.times[copy_way::kernel] = of_kernel = of_kernel * 3 / 4;
+  }
+  EXPECT_LE(stretches, 200);
+}
+
 TEST(way_chooser, pick__trials_cost_less_than_a_hundredth_in_the_long_run) {
   machine m;
   m.send(3 * LONGEST);
