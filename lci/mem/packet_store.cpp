@@ -8,12 +8,13 @@
 namespace lci::mem {
 
 packet_store::packet_store(arena& arena, packet_home* pool, std::size_t packet_size,
-                           std::size_t limit)
+                           std::size_t spare, std::size_t limit)
     : arena_(arena),
       pool_(pool),
-      packet_size_(packet_size),
+      capacity_(packet_size - sizeof(packet)),
+      stride_(packet_size + spare),
       limit_(limit),
-      chunk_packets_(std::clamp<std::size_t>(CHUNK_BYTES / packet_size, 4, 64)),
+      chunk_packets_(std::clamp<std::size_t>(CHUNK_BYTES / stride_, 4, 64)),
       credits_(limit / 2) {
   // Growing happens in noexcept code: the list of chunks must not need memory then.
   chunks_.reserve((limit + chunk_packets_ - 1) / chunk_packets_);
@@ -21,7 +22,7 @@ packet_store::packet_store(arena& arena, packet_home* pool, std::size_t packet_s
 
 packet_store::~packet_store() {
   if (!all_home_) return;  // a packet is still being read or written: its memory stays
-  for (const chunk& c : chunks_) arena_.free(c.start, c.packets * packet_size_);
+  for (const chunk& c : chunks_) arena_.free(c.start, c.packets * stride_);
 }
 
 bool packet_store::fill(magazine& into) noexcept {
@@ -60,14 +61,14 @@ bool packet_store::cut(magazine& into) noexcept {
     const std::lock_guard<base::spinlock> lock(lock_);
     count = std::min<std::size_t>(fresh_packets_, CUT);
     start = fresh_;
-    fresh_ += count * packet_size_;
+    fresh_ += count * stride_;
     fresh_packets_ -= count;
     cut_.store(cut_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
   }
   // Outside the lock: the first touch of a page goes to the kernel.
   for (std::size_t i = count; i-- > 0;) {
-    auto* const p = new (start + i * packet_size_) packet;
-    p->capacity = static_cast<std::uint32_t>(packet_size_ - sizeof(packet));
+    auto* const p = new (start + i * stride_) packet;
+    p->capacity = static_cast<std::uint32_t>(capacity_);
     p->pool = pool_;
     into.push(p);
   }
@@ -85,7 +86,7 @@ bool packet_store::grow() noexcept {
   const std::size_t packets = std::min(chunk_packets_, limit_ - reserved_);
   if (packets == 0) return false;
   try {
-    auto* const start = static_cast<std::byte*>(arena_.allocate(packets * packet_size_));
+    auto* const start = static_cast<std::byte*>(arena_.allocate(packets * stride_));
     chunks_.push_back({start, packets});
     reserved_ += packets;
     const std::lock_guard<base::spinlock> lock(lock_);

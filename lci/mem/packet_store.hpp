@@ -18,7 +18,10 @@ namespace lci::mem {
 
 class packet_store {
  public:
-  packet_store(arena& arena, packet_home* pool, std::size_t packet_size, std::size_t limit);
+  // Each packet lies packet_size + spare bytes behind the one before; its capacity counts no spare
+  // bytes.
+  packet_store(arena& arena, packet_home* pool, std::size_t packet_size, std::size_t spare,
+               std::size_t limit);
   ~packet_store();
   packet_store(const packet_store&) = delete;
   packet_store& operator=(const packet_store&) = delete;
@@ -51,7 +54,8 @@ class packet_store {
 
   arena& arena_;
   packet_home* pool_;
-  const std::size_t packet_size_;
+  const std::size_t capacity_;
+  const std::size_t stride_;
   const std::size_t limit_;
   const std::size_t chunk_packets_;
 
@@ -59,7 +63,7 @@ class packet_store {
   packet* chains_ =
       nullptr;  // full or partial magazines: `length` holds the count, `note` the next
   std::size_t credits_;
-  std::byte* fresh_ = nullptr;  // not yet cut: [fresh_, fresh_ + fresh_packets_ * packet_size_)
+  std::byte* fresh_ = nullptr;  // not yet cut: fresh_packets_ strides from there
   std::size_t fresh_packets_ = 0;
   std::atomic<std::size_t> stored_{0};  // packets in chains_; written under lock_
   std::atomic<std::size_t> cut_{0};     // written under lock_

@@ -7,6 +7,7 @@
 #include "lci/errors.hpp"
 #include "lci/match/make_engine.hpp"
 #include "lci/mem/memory_domain.hpp"
+#include "lci/proto/host/eager.hpp"
 #include "lci/runtime/attribute_text.hpp"
 #include "lci/runtime/device.hpp"
 #include "lci/runtime/global.hpp"
@@ -41,7 +42,8 @@ packet_pool_impl_t::packet_pool_impl_t(runtime_impl_t& runtime, const packet_poo
                                        allocator_base_t* allocator)
     : owner(runtime),
       attr(wanted),
-      packets(runtime.core.arena, wanted.packet_size, allocator == nullptr ? wanted.npackets : 0) {
+      packets(runtime.core.arena, wanted.packet_size, allocator == nullptr ? wanted.npackets : 0,
+              proto::PACKET_SPARE) {
   if (allocator != nullptr)
     payloads = std::make_unique<mem::payload_pool>(runtime.core.arena, packets, *allocator,
                                                    packets.payload_size(), wanted.npackets,

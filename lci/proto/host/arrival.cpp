@@ -145,6 +145,11 @@ net::verdict arrival_sink::deliver_am(comp_impl_t& to, const net::arrival& from,
   return net::verdict::taken;
 }
 
+// Code that wants packets decides by the size how to give a buffer back.
+inline bool arrival_sink::is_for_packet(std::size_t size) const noexcept {
+  return size + sizeof(wire::extended_head) <= host_.engine.pool.payload_size();
+}
+
 net::verdict arrival_sink::deliver_any_am(comp_impl_t& to, const net::arrival& from,
                                           tag_t tag) noexcept {
   const std::byte* const data = from.data;
@@ -154,7 +159,7 @@ net::verdict arrival_sink::deliver_any_am(comp_impl_t& to, const net::arrival& f
       return host_.accelerator->deliver_am(to, from.rank, data, size, tag);
     // A packet that may be kept goes to the user as it is; its payload then starts where the
     // message starts unless a head came before.
-    if (from.packet != nullptr && data == from.packet->payload()) {
+    if (from.packet != nullptr && data == from.packet->payload() && is_for_packet(size)) {
       // One that this process has posted to itself is the program's again.
       if (from.rank == host_.engine.shared.me)
         from.packet->state.store(mem::packet_state::out, std::memory_order_relaxed);
@@ -164,9 +169,9 @@ net::verdict arrival_sink::deliver_any_am(comp_impl_t& to, const net::arrival& f
     mem::packet* packet = take_packet_at_hand();
     if (packet == nullptr) packet = host_.engine.pool.get();
     if (packet == nullptr) return net::verdict::deferred;
-    if (size > packet->capacity) [[unlikely]] {
-      // A peer configured with larger packets than ours: fall through to the allocator, which
-      // api 6.6 allows above B.
+    if (!is_for_packet(size)) [[unlikely]] {
+      // From the spare bytes of a packet, or a peer has larger packets than ours: fall through to
+      // the allocator.
       host_.engine.pool.put(packet);
     } else {
       base::copy_small(packet->payload(), data, size);
@@ -239,8 +244,7 @@ LCI_COLD net::verdict on_rts(host_context& host, int rank, const wire::rts& requ
     return net::verdict::taken;
   }
   am_place at;
-  // Code that wants packets decides by the size how to give a buffer back, so the way that the
-  // message took must not show.
+  // The way that the message took must not show.
   if (to.comp->attr.zero_copy_am &&
       request.size + sizeof(wire::extended_head) <= engine.pool.payload_size()) {
     // The sink's spare one is not looked at: a later poll finds it in the pool.

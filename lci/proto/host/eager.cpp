@@ -10,9 +10,18 @@ namespace lci::proto {
 
 namespace {
 
+// B leaves room for an extended head. A little more fits into the packets here; whether it does at
+// the receiver depends on the network.
+bool fits_packet(const outgoing& out) noexcept {
+  if (out.size <= out.bcopy_limit) [[likely]]
+    return true;
+  const std::size_t length = out.head_size() + out.size;
+  return length <= out.pool.room() && length <= out.queue.engine.fabric.caps_of(out.rank).max_send;
+}
+
 bool accepts_copy(const outgoing& out) noexcept {
-  // With an extended head the copy is needed anyway. B already leaves room for that head.
-  return out.size <= out.bcopy_limit && (!out.has_mr || out.extended);
+  // With an extended head the copy is needed anyway.
+  return (!out.has_mr || out.extended) && fits_packet(out);
 }
 
 // The one place that decides it. Posts try a part of it beforehand: those of at most inject_limit

@@ -234,7 +234,7 @@ net::verdict matcher::keep(host_context& host, const net::arrival& from, tag_t t
       kept = true;
     } else {
       m->packet = host.engine.pool.get();
-      if (m->packet == nullptr || size > m->packet->capacity) {
+      if (m->packet == nullptr || size > host.engine.pool.room()) {
         if (m->packet != nullptr) host.engine.pool.put(m->packet);
         m->packet = nullptr;
         shared.messages.put(m);

@@ -12,6 +12,7 @@
 #include "lci/match/make_engine.hpp"
 #include "lci/mem/packet_pool.hpp"
 #include "lci/proto/device_queues.hpp"
+#include "lci/proto/host/eager.hpp"
 #include "lci/proto/host/matcher.hpp"
 #include "lci/proto/host/select.hpp"
 #include "tests/support/sim/sim.hpp"
@@ -35,7 +36,8 @@ struct node {
   using opener =
       std::function<std::unique_ptr<net::fabric>(int rank, const net::fabric_config& config)>;
   node(const opener& open, int rank, int n, std::size_t max_piece, const mem::ladder_rules& rules)
-      : shared(rank, n, proto::wire::imm_layout{}, n), pool(core.arena, 8192, 64) {
+      : shared(rank, n, proto::wire::imm_layout{}, n),
+        pool(core.arena, 8192, 64, proto::PACKET_SPARE) {
     net::fabric_config config;
     config.arena = &core.arena;
     config.regions = &core.regions;

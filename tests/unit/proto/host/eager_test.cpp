@@ -65,6 +65,18 @@ kind unordered() {
   k.options.max_delay_polls = 5;
   return k;
 }
+// Takes more than B, as shared memory does.
+kind roomy() {
+  kind k{"roomy", {}};
+  k.options.caps.max_send = 65536;
+  return k;
+}
+kind roomy_without_packets() {
+  kind k = roomy();
+  k.name = "roomy_without_packets";
+  k.options.packets = sim_packets::none;
+  return k;
+}
 kind card_like() {
   kind k{"card", card_options()};
   k.options.connect_polls = 5;
@@ -86,15 +98,16 @@ bool same_bytes(const void* a, const void* b, std::size_t size) {
 }
 
 class any_fabric : public testing::TestWithParam<kind> {};
-const std::size_t SIZES[] = {0,   1,    8,    63,   64,   65,   120,  128,
-                             129, 8103, 8104, 8115, 8116, 8117, 8128, 20000};
+const std::size_t SIZES[] = {0,    1,    8,    63,   64,   65,   120,  128,  129,  8103, 8104,
+                             8115, 8116, 8117, 8128, 8192, 8244, 8245, 8256, 8257, 20000};
 
 }  // namespace
 
 INSTANTIATE_TEST_SUITE_P(sim, any_fabric,
                          testing::Values(plain(), late(), refusing(), without_immediate(),
                                          small_pieces(), best_in_pieces(), no_packets(),
-                                         unordered(), card_like(), card_of_small_pieces()),
+                                         unordered(), roomy(), roomy_without_packets(), card_like(),
+                                         card_of_small_pieces()),
                          [](const auto& of) { return std::string(of.param.name); });
 
 TEST_P(any_fabric, active_message__every_size_arrives_once_with_its_bytes) {

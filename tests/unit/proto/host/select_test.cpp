@@ -20,7 +20,9 @@ TEST(select, order_of_records__is_the_documented_one) {
 }
 
 TEST(select, thresholds__follow_the_limits) {
-  proto_world w;
+  sim_options options;
+  options.caps.max_send = 65536;
+  proto_world w(options);
   std::byte byte{};
   auto named = [&](std::size_t size, auto&& change) {
     auto out = w[0].outgoing(1, &byte, size, 9, 0);
@@ -31,11 +33,27 @@ TEST(select, thresholds__follow_the_limits) {
   EXPECT_EQ(named(64, as_is), "inject");
   EXPECT_EQ(named(65, as_is), "bcopy");
   EXPECT_EQ(named(8116, as_is), "bcopy");
-  EXPECT_EQ(named(8117, as_is), "rendezvous");
+  EXPECT_EQ(named(8256, as_is), "bcopy");
+  EXPECT_EQ(named(8257, as_is), "rendezvous");
+  EXPECT_EQ(named(8244, [](proto::outgoing& o) { o.extended = true; }), "bcopy");
+  EXPECT_EQ(named(8245, [](proto::outgoing& o) { o.extended = true; }), "rendezvous");
   EXPECT_EQ(named(8, [](proto::outgoing& o) { o.wants_network = true; }), "bcopy");
   EXPECT_EQ(named(65, [](proto::outgoing& o) { o.has_mr = true; }), "zero_copy");
   EXPECT_EQ(named(64, [](proto::outgoing& o) { o.has_mr = true; }), "inject");
   // With its head it has to fit what the network takes.
   EXPECT_EQ(named(52, [](proto::outgoing& o) { o.extended = true; }), "inject");
   EXPECT_EQ(named(53, [](proto::outgoing& o) { o.extended = true; }), "bcopy");
+}
+
+// The receiver of another network may have packets without spare bytes.
+TEST(select, spare_bytes__are_used_as_far_as_the_network_goes) {
+  sim_options options;
+  options.caps.max_send = 8150;
+  proto_world w(options);
+  std::byte byte{};
+  const auto name_for = [&](std::size_t size) {
+    return std::string(proto::select_message(w[0].outgoing(1, &byte, size, 9, 0)).name);
+  };
+  EXPECT_EQ(name_for(8150), "bcopy");
+  EXPECT_EQ(name_for(8151), "rendezvous");
 }
