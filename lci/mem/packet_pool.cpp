@@ -91,6 +91,11 @@ packet_pool::packet_pool(arena& arena, std::size_t packet_size, std::size_t limi
 
 packet_pool::~packet_pool() {
   shared_->home.remove_pool(*this);
+  // What came back and was not looked for since is home.
+  for (auto& at : shared_->caches) {
+    if (thread_cache* const cache = at.load(std::memory_order_relaxed))
+      shared_->take_back(*cache, FULL_LOOK, is_returned);
+  }
   if (outstanding() == 0) shared_->store.free_memory_at_end();
 }
 
