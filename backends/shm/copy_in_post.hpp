@@ -26,7 +26,8 @@ class copy_in_post {
   // in the post are never under way together, so whether they are still waited for is seen there.
   // Odd, so that each of two at a time has its turn.
   static constexpr std::uint32_t SAMPLE_TARGET = 31, SAMPLE_POST = 255;
-  // The least time of so many is believed: what takes longer was interrupted, or met a cold cache.
+  // The second of so many times is believed, from the least: what takes longer was interrupted, or
+  // met a cold cache, and the least one may have been lucky.
   static constexpr std::uint32_t WINDOW = 4;
 
   // The way of the next one. is_waited_for: nothing else was under way.
@@ -47,11 +48,14 @@ class copy_in_post {
     figure& of = figures_[which == way::post];
     const auto cost = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(ticks, 1, UINT32_MAX));
     const std::uint32_t seen = of.seen.load(std::memory_order_relaxed) + 1;
-    const std::uint32_t least =
-        seen == 1 ? cost : std::min(cost, of.least.load(std::memory_order_relaxed));
-    of.least.store(least, std::memory_order_relaxed);
+    const bool is_first = seen == 1;
+    const std::uint32_t least = is_first ? UINT32_MAX : of.least.load(std::memory_order_relaxed);
+    const std::uint32_t second = is_first ? UINT32_MAX : of.second.load(std::memory_order_relaxed);
+    of.least.store(std::min(cost, least), std::memory_order_relaxed);
+    const std::uint32_t next = std::min(second, std::max(cost, least));
+    of.second.store(next, std::memory_order_relaxed);
     of.seen.store(seen % WINDOW, std::memory_order_relaxed);
-    if (seen == WINDOW) of.cost.store(least, std::memory_order_relaxed);
+    if (seen == WINDOW) of.cost.store(next, std::memory_order_relaxed);
   }
   // The kernel cannot copy such memory.
   void start_again() noexcept { in_a_row_.store(0, std::memory_order_relaxed); }
@@ -69,7 +73,7 @@ class copy_in_post {
  private:
   struct figure {
     std::atomic<std::uint32_t> cost{0};  // ticks; 0: no window is full
-    std::atomic<std::uint32_t> least{0}, seen{0};
+    std::atomic<std::uint32_t> least{0}, second{0}, seen{0};
   };
   // What was never tried is. The time of the target is less exact: that of a put is twice the
   // post's. So it has to take less than three quarters.

@@ -96,6 +96,17 @@ TEST(copy_in_post, note__one_that_was_interrupted_changes_nothing) {
   }
 }
 
+TEST(copy_in_post, note__one_that_was_lucky_changes_nothing) {
+  two_costs m{1000, 1500};
+  m.in_post(MANY);
+  for (int i = 0; i < 20; ++i) {
+    m.choice.note(copied_by::target, 100);
+    for (std::uint32_t n = 1; n < copy_in_post::WINDOW; ++n)
+      m.choice.note(copied_by::target, m.target);
+    EXPECT_EQ(m.choice.cost_of(copied_by::target), m.target);
+  }
+}
+
 TEST(copy_in_post, note__of_any_size) {
   two_costs m{~std::uint64_t{0}, 0};
   m.in_post(MANY);
