@@ -136,6 +136,8 @@ class connections {
   static constexpr std::uint64_t MOST_WARNINGS = 10;
   // Touched only as far as used.
   static constexpr std::size_t MAX_CHUNKS = 256;
+  // Or else a few KiB in each of a row of packets would meet in few sets of the caches.
+  static constexpr std::size_t CHUNK_SPARE = 16 * base::CACHE_LINE;
 
   net::fabric_config config_;
   const std::uint32_t number_;  // of all that this process has had
