@@ -294,6 +294,16 @@ void bulk_stream::end(stream* one) noexcept {
 }
 
 bool bulk_stream::start_reply(peer& who, const get_record& asked) noexcept {
+  const mem::region_table* regions = peers_.config().regions;
+  const void* const from =
+      regions == nullptr || asked.size == 0
+          ? nullptr
+          : regions->find({asked.from.region_slot, asked.from.region_generation}, asked.from.offset,
+                          asked.size);
+  const bool is_answered = from != nullptr
+                               ? reply_at_once(who.rank, asked, from)
+                               : refuse_get(who.rank, {asked.to_slot, asked.to_generation});
+  if (is_answered) return true;
   if (replies_ >= MAX_REPLIES) return false;
   stream* const s = make(who.rank);
   if (s == nullptr) return false;
@@ -302,12 +312,7 @@ bool bulk_stream::start_reply(peer& who, const get_record& asked) noexcept {
   s->source = asked.from;
   s->there = {asked.to_slot, asked.to_generation, 0};
   s->size = s->end = asked.size;
-  const mem::region_table* regions = peers_.config().regions;
-  if (regions == nullptr || asked.size == 0 ||
-      regions->find({asked.from.region_slot, asked.from.region_generation}, asked.from.offset,
-                    asked.size) == nullptr) {
-    s->why = "no such registration";
-  }
+  if (from == nullptr) s->why = "no such registration";
   activate(who.rank).waiting.push(s);
   ++replies_;
   busy_.store(true, std::memory_order_relaxed);

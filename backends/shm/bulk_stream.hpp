@@ -47,6 +47,8 @@ class bulk_stream {
   static constexpr std::size_t CHUNK_MAX = shm::CHUNK_MAX;
   static constexpr std::size_t PIECE = 32 * 1024;
   static constexpr std::size_t WINDOW = 256 * 1024;
+  // Of a get that is answered as soon as it is read.
+  static constexpr std::size_t MOST_AT_ONCE = 8 * 1024;
   // What the kernel copies at most in one poll, so that others get their turn, and in one call of a
   // shared copy; from which size on a copy is shared (docs/decisions/0049-way-by-measurement.md).
   static constexpr std::size_t KERNEL_TURN = std::size_t{1} << 20;
@@ -194,7 +196,7 @@ class bulk_stream {
   bool issue_piece(flow& f, stream& s, tx_lane& lane, const std::byte* from,
                    std::size_t size) noexcept;
   bool issue_get(stream& s) noexcept;
-  bool issue_failure(stream& s) noexcept;
+  bool issue_failure(const stream& s) noexcept;
   bool issue_by_kernel(flow& f, stream& s) noexcept;
   bool has_copied(flow& f, stream& s) noexcept;
   bool issue_imm(const stream& s) noexcept;
@@ -208,6 +210,8 @@ class bulk_stream {
   void end(stream* one) noexcept;
   void finish_get(stream* one, const char* why) noexcept;
   void finish(stream* one) noexcept;
+  bool reply_at_once(int rank, const get_record& asked, const void* from) noexcept;
+  bool refuse_get(int rank, const get_failure& r) noexcept;
   void drop_flow(flow& f, bool is_dead) noexcept;
   void drop_watched(int rank, bool is_dead) noexcept;
   void sweep() noexcept;

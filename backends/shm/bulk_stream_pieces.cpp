@@ -106,6 +106,29 @@ bool bulk_stream::issue_piece(flow& f, stream& s, tx_lane& lane, const std::byte
   return true;
 }
 
+// One piece, in a packet that the pool remembers: no record, and nothing to come back to. It may
+// overtake what waits in the flow, with which it has no order. False: it is to wait there, too.
+bool bulk_stream::reply_at_once(int rank, const get_record& asked, const void* from) noexcept {
+  if (asked.size > MOST_AT_ONCE) return false;
+  tx_lane* lane = nullptr;
+  if (out_.acquire_poller(rank, lane) != errorcode_t::done) return false;
+  mem::packet* const p = peers_.chunks().get();
+  if (p == nullptr) return false;
+  if (!out_.lend(rank, p)) {
+    mem::pool_of(*p).put(p);
+    return false;
+  }
+  std::memcpy(p->payload(), from, asked.size);
+  p->length = static_cast<std::uint32_t>(asked.size);
+  const chunk_record r{{asked.to_slot, asked.to_generation, 0},
+                       peers_.arena().offset_of(p),
+                       static_cast<std::uint32_t>(asked.size),
+                       0};
+  std::memcpy(lane->next().data, &r, sizeof(r));
+  lane->publish({0, sizeof(r), slot_kind::put_packet, GET_DONE});
+  return true;
+}
+
 bool bulk_stream::issue_get(stream& s) noexcept {
   tx_lane* lane = nullptr;
   if (out_.acquire_poller(s.rank, lane) != errorcode_t::done) return false;
@@ -123,10 +146,13 @@ bool bulk_stream::issue_get(stream& s) noexcept {
   return true;
 }
 
-bool bulk_stream::issue_failure(stream& s) noexcept {
+bool bulk_stream::issue_failure(const stream& s) noexcept {
+  return refuse_get(s.rank, {s.there.region_slot, s.there.region_generation});
+}
+
+bool bulk_stream::refuse_get(int rank, const get_failure& r) noexcept {
   tx_lane* lane = nullptr;
-  if (out_.acquire_poller(s.rank, lane) != errorcode_t::done) return false;
-  const get_failure r{s.there.region_slot, s.there.region_generation};
+  if (out_.acquire_poller(rank, lane) != errorcode_t::done) return false;
   std::memcpy(lane->next().data, &r, sizeof(r));
   lane->publish({0, sizeof(r), slot_kind::get_failed, 0});
   return true;

@@ -110,6 +110,9 @@ std::size_t device::poll_as_new_owner(net::sink& to, std::size_t max, side_inbox
 // Every device is told of every peer that ends.
 bool device::may_bring(int rank) const noexcept { return peers_.find(rank) != nullptr; }
 
-bool device::is_drained() const noexcept { return queues_.flow.is_drained(); }
+bool device::is_drained() const noexcept {
+  // What ends in one may have posted to the other, before it counts as ended.
+  return queues_.gets.is_empty() && queues_.flow.is_drained() && queues_.gets.is_empty();
+}
 
 }  // namespace lci::shm

@@ -6,6 +6,7 @@
 #include "backends/shm/bulk_stream.hpp"
 #include "backends/shm/inbox.hpp"
 #include "backends/shm/outbox.hpp"
+#include "backends/shm/short_gets.hpp"
 #include "backends/shm/side_inboxes.hpp"
 #include "lci/base/owned.hpp"
 
@@ -15,16 +16,13 @@ class connections;
 
 class device_queues {
  public:
-  device_queues(connections& peers, int index)
-      : sides(peers, index),
-        out(peers, index),
-        flow(peers, out, polling),
-        in(peers, index, flow, sides) {}
+  device_queues(connections& peers, int index);  // throws std::bad_alloc
 
   base::owned polling;  // who polls, but for the lanes that are lent to others
   side_inboxes sides;   // these
   outbox out;           // lanes to peers
   bulk_stream flow;     // large transfers
+  short_gets gets;      // that wait for their answers
   inbox in;             // lanes from peers
 };
 

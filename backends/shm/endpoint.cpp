@@ -94,7 +94,7 @@ bool is_waited_for(peer::spared& of, std::uint32_t polls) noexcept {
 }  // namespace
 
 endpoint::endpoint(connections& peers, device_queues& queues) noexcept
-    : peers_(peers), out_(queues.out), flow_(queues.flow) {}
+    : peers_(peers), out_(queues.out), flow_(queues.flow), gets_(queues.gets) {}
 
 errorcode_t endpoint::send_inline(int rank, std::uint32_t imm, const void* head,
                                   std::size_t head_size, const void* payload,
@@ -268,8 +268,8 @@ errorcode_t endpoint::rma(bulk_stream::kind what, const net::net_op& op) noexcep
   copy_in_post* timed = nullptr;  // if the target copies
   if ((is_small_get || is_medium_put) && kernel && config.shm_single_copy_min == 0) {
     copy_in_post& small = who->unmeasured.in_post_of(is_small_get, op.size);
-    const auto way_of_it =
-        small.pick(is_small_get ? !flow_.is_busy() : is_waited_for(who->unmeasured, flow_.polls()));
+    const auto way_of_it = small.pick(is_small_get ? !flow_.is_busy() && gets_.is_empty()
+                                                   : is_waited_for(who->unmeasured, flow_.polls()));
     if (way_of_it == copy_in_post::way::post && !has_open_puts())
       return time(small, way_of_it, [&] { return copy_now(what, *who, op, true); });
     if (way_of_it == copy_in_post::way::target_timed) timed = &small;
@@ -291,6 +291,9 @@ errorcode_t endpoint::rma(bulk_stream::kind what, const net::net_op& op) noexcep
     if (timed == nullptr) return put_in_packet(what, op);
     return time(*timed, copy_in_post::way::target, [&] { return put_in_packet(what, op); });
   }
+  if (what == bulk_stream::kind::get && !is_chosen && !flow_.is_busy() &&
+      gets_.post(op, out_, timed != nullptr))
+    return errorcode_t::posted;
   const by caller = is_small_get && timed != nullptr ? by::caller_timed : by::caller;
   return flow_.post(what, op, way, is_chosen ? by::chooser : caller,
                     {.pipeline = fits_lane, .kernel = may_be_at_once});

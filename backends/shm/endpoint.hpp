@@ -13,6 +13,7 @@ namespace lci::shm {
 
 class connections;
 class device_queues;
+class short_gets;
 
 class endpoint final : public net::endpoint {
  public:
@@ -45,6 +46,7 @@ class endpoint final : public net::endpoint {
   connections& peers_;
   outbox& out_;
   bulk_stream& flow_;
+  short_gets& gets_;
 };
 
 }  // namespace lci::shm

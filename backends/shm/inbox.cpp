@@ -9,7 +9,9 @@
 
 #include "backends/shm/bulk_stream.hpp"
 #include "backends/shm/connections.hpp"
+#include "backends/shm/landing.hpp"
 #include "backends/shm/packets_in.hpp"
+#include "backends/shm/short_gets.hpp"
 #include "backends/shm/side_inboxes.hpp"
 #include "backends/shm/single_copy.hpp"
 #include "lci/base/log.hpp"
@@ -22,32 +24,11 @@ namespace lci::shm {
 constinit const slot detail::never_filled{};
 constinit thread_local std::uint32_t detail::polls_tls = 0;
 
-namespace {
-
-// A word that is put may be a signal that threads and kernels poll: it is one store, seen behind
-// all that was put before.
-void land(void* to, const std::byte* from, std::size_t size) noexcept {
-  const auto address = reinterpret_cast<std::uintptr_t>(to);
-  if (size == sizeof(std::uint64_t) && address % size == 0) {
-    std::uint64_t word;
-    std::memcpy(&word, from, sizeof(word));
-    // edge gpu.signal: partner is see() of lci/gpu.
-    std::atomic_ref(*static_cast<std::uint64_t*>(to)).store(word, std::memory_order_release);
-  } else if (size == sizeof(std::uint32_t) && address % size == 0) {
-    std::uint32_t word;
-    std::memcpy(&word, from, sizeof(word));
-    // edge gpu.signal, likewise.
-    std::atomic_ref(*static_cast<std::uint32_t*>(to)).store(word, std::memory_order_release);
-  } else {
-    std::memcpy(to, from, size);
-  }
-}
-
-}  // namespace
-
-inbox::inbox(connections& peers, int index, bulk_stream& flow, side_inboxes& sides) noexcept
+inbox::inbox(connections& peers, int index, bulk_stream& flow, short_gets& gets,
+             side_inboxes& sides) noexcept
     : peers_(peers),
       flow_(flow),
+      gets_(gets),
       sides_(sides),
       index_(static_cast<std::uint32_t>(index)),
       announce_(peers.control().announce[index_].count),
@@ -90,7 +71,10 @@ inbox::outcome inbox::take(rx_lane& lane, const slot& s, slot_header header,
       if (header.size != sizeof(get_failure)) return outcome::garbage;
       get_failure r;
       std::memcpy(&r, s.data, sizeof(r));
-      flow_.finish_get(lane.rank, {r.to_slot, r.to_generation}, "the target refused it");
+      if (short_gets::is_one(r.to_slot))
+        gets_.take_refusal(lane.rank, r, to);
+      else
+        flow_.finish_get(lane.rank, {r.to_slot, r.to_generation}, "the target refused it");
       return outcome::done;
     }
     case slot_kind::read_request:
@@ -149,6 +133,10 @@ inbox::outcome inbox::take_chunk(rx_lane& lane, const slot& s, slot_header heade
       lane.from->memory.resolve(r.packet, sizeof(mem::packet) + r.size, alignof(mem::packet));
   if (at == nullptr) return outcome::garbage;
   auto* packet = reinterpret_cast<mem::packet*>(at);
+  if (short_gets::is_one(r.where.region_slot)) {
+    gets_.take_reply(lane, r, *packet, to);
+    return outcome::done;
+  }
   void* where = target(r.where, r.size);
   if (where == nullptr) {
     peers_.count_dropped();
@@ -376,6 +364,7 @@ LCI_COLD std::size_t inbox::close_lanes(net::sink& to) noexcept {
     });
     to.on_peer_ended(who->rank, how == ending::left, who->reason);
     flow_.drop_peer(*who, to);
+    gets_.drop_peer(who->rank, to);
     ++n;
   }
   return n;

@@ -24,12 +24,14 @@ namespace lci::shm {
 
 class connections;
 class bulk_stream;
+class short_gets;
 class side_inbox;
 class side_inboxes;
 
 class inbox {
  public:
-  inbox(connections& peers, int index, bulk_stream& flow, side_inboxes& sides) noexcept;
+  inbox(connections& peers, int index, bulk_stream& flow, short_gets& gets,
+        side_inboxes& sides) noexcept;
   // A poll begins with begin(), which answers whether there is nothing but active lanes to look at;
   // else is_more_due() looks further. If nothing is due and the active lanes are idle, that was it;
   // otherwise poll() follows. In parts, so that a poll that finds nothing keeps no registers.
@@ -89,6 +91,7 @@ class inbox {
 
   connections& peers_;
   bulk_stream& flow_;
+  short_gets& gets_;
   side_inboxes& sides_;
   const std::uint32_t index_;
   std::atomic<std::uint32_t>& announce_;  // our word in our control page

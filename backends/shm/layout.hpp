@@ -155,8 +155,8 @@ inline constexpr std::uint32_t CHUNK_NOT_READ = CHUNK_REFUSED - 1;
 struct get_record {
   put_record from;                  // the target's region
   std::uint64_t size = 0;           // bytes
-  std::uint32_t to_slot = 0;        // the requester's region, registered for this get; also names
-  std::uint32_t to_generation = 0;  // the get itself
+  std::uint32_t to_slot = 0;        // the requester's region, registered for this get, or a name of
+  std::uint32_t to_generation = 0;  // short_gets; either names the get itself
 };
 
 // The target of a get refuses it.
