@@ -74,7 +74,7 @@ std::string fill(const std::string& name, const std::string& handle, file_ring_o
   if (file.fd < 0) fail_errno(name);
   options.device = to.device();
   const int device = to.device();
-  options.gpu_thread = [device] { enter_gpu(device); };
+  if (device != lci::buffer::HOST) options.gpu_thread = [device] { enter_gpu(device); };
   file_ring ring(file.fd, options);
   const auto start = std::chrono::steady_clock::now();
   const uint64_t got =
