@@ -28,11 +28,11 @@
 
 namespace lci::data {
 
-template <class T>
+template <class T, std::uint32_t COUNT = 16, std::size_t CAPACITY = 64>
 class per_thread_queue {
  public:
-  static constexpr std::uint32_t PARTS = 16;
-  static constexpr std::size_t PART_CAPACITY = 64;  // at first
+  static constexpr std::uint32_t PARTS = COUNT;
+  static constexpr std::size_t PART_CAPACITY = CAPACITY;  // at first
   static constexpr std::uint32_t FAIR = 32;
 
   per_thread_queue() = default;

@@ -165,6 +165,20 @@ class checked_atomic {
     resume_thread();
     return is_done;
   }
+  bool compare_exchange_strong(T& expected, T value, order how,
+                               place where = place::current()) noexcept {
+    if (it_ == nullptr) return compare_exchange_weak(expected, value, how, where);
+    std::uint64_t bits = bits_of(expected);
+    const bool is_done =
+        it_->compare_exchange_strong(bits, bits_of(value), order_at(how, where), place_of(where));
+    expected = value_of(bits);
+    resume_thread();
+    return is_done;
+  }
+  bool compare_exchange_strong(T& expected, T value, order how, order,
+                               place where = place::current()) noexcept {
+    return compare_exchange_strong(expected, value, how, where);
+  }
   T fetch_or(T value, order how, place where = place::current()) noexcept {
     if (it_ == nullptr) return std::exchange(plain_, plain_ | value);
     const rl::rmw_type_t<rl::rmw_type_or> merge;
