@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -33,11 +34,11 @@ bool run(std::vector<lci::transport*> all, Fn&& is_over) {
 
 struct both_ends {
   explicit both_ends(const lci::transport_options& options = usual()) : a(options), b(options) {}
+  // Throws if they never are: no test goes on without.
   void connect() {
     b.connect(a.bind());
-    ASSERT_TRUE(run({&a, &b}, [&] { return a.connected() && b.connected(); }))
-        << a.describe() << "\n"
-        << b.describe();
+    if (!run({&a, &b}, [&] { return a.connected() && b.connected(); }))
+      throw std::runtime_error("not connected: " + a.describe() + "; " + b.describe());
   }
   bool run_both(const lci::transfer& until) {
     return run({&a, &b}, [&] { return until.is_done(); });
