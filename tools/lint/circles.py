@@ -107,9 +107,10 @@ class Parts:
         self.outside = {name: outside_classes(code) for name, code in self.code.items()}
         self.headers = {name for name in self.text if not name.endswith(".cpp")}
         self.part_of = {name: self.stem(name) for name in self.text}
-        self.definers = defaultdict(set)  # class -> headers or sources that define it
-        for name, code in self.code.items():
-            for one, _, _ in classes(code):
+        # Class -> headers or sources that define it. One inside another is found by the name of the outer one.
+        self.definers = defaultdict(set)
+        for name, code in self.outside.items():
+            for one in DEFINED.findall(code):
                 self.definers[one].add(name)
         self.knows = defaultdict(dict)  # part -> {part: why}
         self.join_sources()
