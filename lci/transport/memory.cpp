@@ -46,9 +46,6 @@ transports::memory_state& checked(const std::shared_ptr<transports::memory_state
 
 }  // namespace
 
-memory_view::memory_view(void* data, size_t size, std::weak_ptr<transports::memory_state> state)
-    : data_(data), size_(size), state_(std::move(state)) {}
-
 int memory_view::device() const {
   const auto state = state_.lock();
   return state == nullptr ? -1 : state->device();

@@ -3,11 +3,20 @@
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
+#include <utility>
 
 #include "lci/base/address_space.hpp"
 #include "lci/collective.hpp"
 #include "lci/errors.hpp"
 #include "lci/mem/memory_domain.hpp"
+
+namespace lci {
+
+// Here, since only this makes views that are not empty.
+memory_view::memory_view(void* data, size_t size, std::weak_ptr<transports::memory_state> state)
+    : data_(data), size_(size), state_(std::move(state)) {}
+
+}  // namespace lci
 
 namespace lci::transports {
 
