@@ -42,6 +42,12 @@ bool allocate(host_context& host, std::size_t size, am_place& out) noexcept {
   return out.buffer != nullptr;
 }
 
+// Does an active message arrive in a packet, where its receiver wants packets? Code decides by the
+// size how to give a buffer back, so the way that the message took must not show.
+bool is_for_packet(const mem::packet_pool& pool, std::size_t size) noexcept {
+  return size + sizeof(wire::extended_head) <= pool.payload_size();
+}
+
 LCI_COLD net::verdict drop_message(progress_engine& engine, int rank, rcomp_t rcomp) noexcept {
   engine.dropped.add(1);
   engine.errors.keep_made([&] {
@@ -145,11 +151,6 @@ net::verdict arrival_sink::deliver_am(comp_impl_t& to, const net::arrival& from,
   return net::verdict::taken;
 }
 
-// Code that wants packets decides by the size how to give a buffer back.
-inline bool arrival_sink::is_for_packet(std::size_t size) const noexcept {
-  return size + sizeof(wire::extended_head) <= host_.engine.pool.payload_size();
-}
-
 net::verdict arrival_sink::deliver_any_am(comp_impl_t& to, const net::arrival& from,
                                           tag_t tag) noexcept {
   const std::byte* const data = from.data;
@@ -159,7 +160,8 @@ net::verdict arrival_sink::deliver_any_am(comp_impl_t& to, const net::arrival& f
       return host_.accelerator->deliver_am(to, from.rank, data, size, tag);
     // A packet that may be kept goes to the user as it is; its payload then starts where the
     // message starts unless a head came before.
-    if (from.packet != nullptr && data == from.packet->payload() && is_for_packet(size)) {
+    if (from.packet != nullptr && data == from.packet->payload() &&
+        is_for_packet(host_.engine.pool, size)) {
       // One that this process has posted to itself is the program's again.
       if (from.rank == host_.engine.shared.me)
         from.packet->state.store(mem::packet_state::out, std::memory_order_relaxed);
@@ -169,7 +171,7 @@ net::verdict arrival_sink::deliver_any_am(comp_impl_t& to, const net::arrival& f
     mem::packet* packet = take_packet_at_hand();
     if (packet == nullptr) packet = host_.engine.pool.get();
     if (packet == nullptr) return net::verdict::deferred;
-    if (!is_for_packet(size)) [[unlikely]] {
+    if (!is_for_packet(host_.engine.pool, size)) [[unlikely]] {
       // From the spare bytes of a packet, or a peer has larger packets than ours: fall through to
       // the allocator.
       host_.engine.pool.put(packet);
@@ -244,9 +246,7 @@ LCI_COLD net::verdict on_rts(host_context& host, int rank, const wire::rts& requ
     return net::verdict::taken;
   }
   am_place at;
-  // The way that the message took must not show.
-  if (to.comp->attr.zero_copy_am &&
-      request.size + sizeof(wire::extended_head) <= engine.pool.payload_size()) {
+  if (to.comp->attr.zero_copy_am && is_for_packet(engine.pool, request.size)) {
     // The sink's spare one is not looked at: a later poll finds it in the pool.
     mem::packet* const packet = engine.pool.get();
     if (packet == nullptr) return net::verdict::deferred;

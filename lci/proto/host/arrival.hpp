@@ -38,7 +38,6 @@ class arrival_sink : public net::sink {
                                             tag_t tag) noexcept;
   [[gnu::noinline]] net::verdict deliver_any_am(comp_impl_t& to, const net::arrival& from,
                                                 tag_t tag) noexcept;
-  bool is_for_packet(std::size_t size) const noexcept;
   net::verdict deliver_copy(comp_impl_t& to, int rank, const std::byte* data, std::size_t size,
                             tag_t tag) noexcept;
   // Whether what is for that object has to wait for its turn.
