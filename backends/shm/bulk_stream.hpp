@@ -47,8 +47,6 @@ class bulk_stream {
   static constexpr std::size_t CHUNK_MAX = shm::CHUNK_MAX;
   static constexpr std::size_t PIECE = 32 * 1024;
   static constexpr std::size_t WINDOW = 256 * 1024;
-  // Of a get that is answered as soon as it is read.
-  static constexpr std::size_t MOST_AT_ONCE = 8 * 1024;
   // What the kernel copies at most in one poll, so that others get their turn, and in one call of a
   // shared copy; from which size on a copy is shared (docs/decisions/0049-way-by-measurement.md).
   static constexpr std::size_t KERNEL_TURN = std::size_t{1} << 20;

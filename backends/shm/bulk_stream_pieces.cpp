@@ -109,7 +109,7 @@ bool bulk_stream::issue_piece(flow& f, stream& s, tx_lane& lane, const std::byte
 // One piece, in a packet that the pool remembers: no record, and nothing to come back to. It may
 // overtake what waits in the flow, with which it has no order. False: it is to wait there, too.
 bool bulk_stream::reply_at_once(int rank, const get_record& asked, const void* from) noexcept {
-  if (asked.size > MOST_AT_ONCE) return false;
+  if (asked.size > MOST_SHORT_GET) return false;
   tx_lane* lane = nullptr;
   if (out_.acquire_poller(rank, lane) != errorcode_t::done) return false;
   mem::packet* const p = peers_.chunks().get();

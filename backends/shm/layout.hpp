@@ -34,6 +34,8 @@ inline constexpr std::uint32_t MAX_DEVICES = 128;
 
 // Payload of a packet for what is copied on its way (bulk_stream).
 inline constexpr std::size_t CHUNK_MAX = 64 * 1024;
+// A get of at most this is answered as soon as it is read, with one packet.
+inline constexpr std::size_t MOST_SHORT_GET = 8 * 1024;
 
 // What a slot holds.
 enum class slot_kind : std::uint8_t {

@@ -11,7 +11,7 @@ namespace lci::shm {
 
 bool short_gets::post(const net::net_op& op, outbox& out, bool is_timed) noexcept {
   tx_lane* const lane = out.own(op.rank);
-  if (op.size > MOST_SIZE || lane == nullptr || lane->seems_closed() || lane->is_full())
+  if (op.size > MOST_SHORT_GET || lane == nullptr || lane->seems_closed() || lane->is_full())
     return false;
   outbox::mark puts;
   const bool has_puts = out.find_open_puts(op.rank, puts);

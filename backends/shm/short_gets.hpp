@@ -24,7 +24,6 @@ namespace lci::shm {
 
 class short_gets {
  public:
-  static constexpr std::size_t MOST_SIZE = 8 * 1024;
   static constexpr std::uint32_t COUNT = 64;  // at a time
 
   // In the place of a region's name, in requests and answers.

@@ -15,7 +15,7 @@ namespace {
 using test::pair;
 using test::pattern;
 
-constexpr std::size_t MOST = short_gets::MOST_SIZE;
+constexpr std::size_t MOST = MOST_SHORT_GET;
 
 short_gets::open_get to_rank(int rank) {
   short_gets::open_get one;
