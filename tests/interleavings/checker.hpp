@@ -150,34 +150,15 @@ class checked_atomic {
 
   bool compare_exchange_weak(T& expected, T value, order how,
                              place where = place::current()) noexcept {
-    if (it_ == nullptr) {
-      if (plain_ != expected) {
-        expected = plain_;
-        return false;
-      }
-      plain_ = value;
-      return true;
-    }
-    std::uint64_t bits = bits_of(expected);
-    const bool is_done =
-        it_->compare_exchange_weak(bits, bits_of(value), order_at(how, where), place_of(where));
-    expected = value_of(bits);
-    resume_thread();
-    return is_done;
+    return compare_exchange<true>(expected, value, how, where);
   }
   bool compare_exchange_strong(T& expected, T value, order how,
                                place where = place::current()) noexcept {
-    if (it_ == nullptr) return compare_exchange_weak(expected, value, how, where);
-    std::uint64_t bits = bits_of(expected);
-    const bool is_done =
-        it_->compare_exchange_strong(bits, bits_of(value), order_at(how, where), place_of(where));
-    expected = value_of(bits);
-    resume_thread();
-    return is_done;
+    return compare_exchange<false>(expected, value, how, where);
   }
   bool compare_exchange_strong(T& expected, T value, order how, order,
                                place where = place::current()) noexcept {
-    return compare_exchange_strong(expected, value, how, where);
+    return compare_exchange<false>(expected, value, how, where);
   }
   T fetch_or(T value, order how, place where = place::current()) noexcept {
     if (it_ == nullptr) return std::exchange(plain_, plain_ | value);
@@ -188,6 +169,25 @@ class checked_atomic {
   }
 
  private:
+  template <bool is_weak>
+  bool compare_exchange(T& expected, T value, order how, const place& where) noexcept {
+    if (it_ == nullptr) {
+      if (plain_ != expected) {
+        expected = plain_;
+        return false;
+      }
+      plain_ = value;
+      return true;
+    }
+    std::uint64_t bits = bits_of(expected);
+    const rl::memory_order as = order_at(how, where);
+    const bool is_done =
+        is_weak ? it_->compare_exchange_weak(bits, bits_of(value), as, place_of(where))
+                : it_->compare_exchange_strong(bits, bits_of(value), as, place_of(where));
+    expected = value_of(bits);
+    resume_thread();
+    return is_done;
+  }
   static std::uint64_t bits_of(T value) noexcept {
     if constexpr (std::is_pointer_v<T>)
       return reinterpret_cast<std::uintptr_t>(value);
