@@ -4,6 +4,8 @@ import os
 import pty
 import re
 import subprocess
+import time
+from pathlib import Path
 
 from dev_sandbox import PRELUDE, SOURCE, Sandbox, demand
 
@@ -172,9 +174,12 @@ def test_is_quick_and_all_is_all():
     box.forget_calls()
     said = box.dev("test", "all")
     built = [call.split()[2] for call in box.calls("cmake --build")]
-    demand(built == ["build/release", "build/release", "build/asan", "build/tsan"], built)
-    demand([call.endswith("--target lci_tested") for call in box.calls("cmake --build")] == [False, False, True, True],
+    demand(built[0] == "build/release", f"first what the quick tests need: {built}")
+    # Beside the tests, and once more before its own.
+    demand(sorted(built) == 2 * ["build/asan"] + 2 * ["build/release"] + 2 * ["build/tsan"], built)
+    demand(all(call.endswith("--target lci_tested") == ("san " in call) for call in box.calls("cmake --build")),
            "a sanitizer builds what its tests run")
+    demand(re.search(r"^ok build tsan: lci_tested \(\d+ s\), beside the tests$", said, re.MULTILINE), said)
     runs = box.calls("ctest")
     demand("-LE long|full" in runs[0] and "-L full|vm -LE long" in runs[1] and "full" not in str(runs[2:]), runs)
     demand("-DLCI_EXPERIMENTAL=ON" in box.calls("cmake --preset release")[0], "the rest has what is experimental")
@@ -193,6 +198,29 @@ def test_is_quick_and_all_is_all():
     demand("-R some_test -LE long" in box.calls("ctest")[0], f"also one that is not quick: {box.calls('ctest')}")
 
 
+def is_running(process, program):
+    try:
+        return program in Path(f"/proc/{process}/cmdline").read_text()
+    except OSError:
+        return False
+
+
+def what_is_built_beside_the_tests_ends_with_them():
+    box = Sandbox().have_everything()
+    cmake, beside = box.fake / "bin/cmake", box.fake / "beside"
+    slow = f'[ "$2" != build/asan ] || {{ echo $$ >{beside}.new && mv {beside}.new {beside} && exec sleep 1000; }}\n'
+    cmake.write_text(cmake.read_text().replace(PRELUDE, PRELUDE + slow))
+    with subprocess.Popen([box.root / "dev", "test", "all"], env=box.environment, stdout=subprocess.DEVNULL,
+                          stdin=subprocess.DEVNULL) as run:
+        while not beside.exists():
+            demand(run.poll() is None, "it waits for what is built beside the tests")
+            time.sleep(0.02)
+        run.terminate()
+    builder = int(beside.read_text())
+    while is_running(builder, "sleep"):
+        time.sleep(0.02)
+
+
 def another_debian_gets_the_tree_as_it_is():
     box = Sandbox().have_everything()
     (box.fake / "mirror").touch()
@@ -204,8 +232,9 @@ def another_debian_gets_the_tree_as_it_is():
     demand((there / "new.cpp").exists() and (there / "tools/dev/next.sh").exists(), "the tree is there")
     demand(not (there / "build").exists(), "what was built here is not")
     done = [match.group() for match in (re.search(r" /lci/(dev|tools/).*", call) for call in box.calls()) if match]
-    demand(done == [" /lci/dev demo", " /lci/tools/dev/next.sh selfcheck", " /lci/tools/dev/next.sh test",
-                    " /lci/tools/dev/strict.sh build/strict-clang clang++ -DLCI_WITH_EXAMPLES=OFF"], f"first the demo: {done}")
+    demand(done == [" /lci/dev demo", " /lci/tools/dev/next.sh selfcheck",
+                    " /lci/tools/dev/strict.sh build/strict-clang clang++ -DLCI_WITH_EXAMPLES=OFF",
+                    " /lci/tools/dev/next.sh build", " /lci/tools/dev/next.sh test"], f"first the demo: {done}")
     # Each time on a system as new, but nothing is fetched twice.
     (there / "build/release").mkdir(parents=True)
     fetched = there.parent / "var/cache/apt/archives/g++_1_amd64.deb"
@@ -291,7 +320,8 @@ if __name__ == "__main__":
                   what_cannot_be_installed_keeps_nothing_else_away, optional_packages_without_a_candidate_are_no_error,
                   unknown_words_are_refused, lint_tells_how_far_it_is, networks_belong_to_the_build,
                   what_was_installed_since_is_found, what_the_build_lacks_is_told, bench_builds_benchmarks,
-                  test_is_quick_and_all_is_all, another_debian_gets_the_tree_as_it_is, a_warning_fails_all_and_no_more,
+                  test_is_quick_and_all_is_all, what_is_built_beside_the_tests_ends_with_them,
+                  another_debian_gets_the_tree_as_it_is, a_warning_fails_all_and_no_more,
                   what_a_step_does_is_read_off_its_output, long_steps_tell_percent):
         check()
         print("ok", check.__name__)

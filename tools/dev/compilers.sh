@@ -51,7 +51,8 @@ debian_mirror() {
     awk '$1 == "Debian" && $2 !~ /security/ { print $2; exit }'
 }
 
-# in_root FOLDER COMMAND...: with /proc and the devices, mounted for the command alone and until it ends.
+# in_root FOLDER COMMAND...: with /proc, the devices, and shared memory of its own, which tests beside it count; mounted for
+# the command alone and until it ends.
 in_root() {
   local root=$1
   shift
@@ -59,7 +60,7 @@ in_root() {
   unshare --mount sh -c '
     root=$1
     shift
-    mount -t proc proc "$root/proc" && mount --rbind /dev "$root/dev" || exit 125
+    mount -t proc proc "$root/proc" && mount --rbind /dev "$root/dev" && mount -t tmpfs tmpfs "$root/dev/shm" || exit 125
     exec chroot "$root" "$@"' sh "$root" /usr/bin/env -i HOME=/root LANG=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin \
     http_proxy="${http_proxy:-}" https_proxy="${https_proxy:-}" LCI_JOBS="$LCI_JOBS" "$@"
 }
@@ -117,8 +118,10 @@ find_root() {
   fi
 }
 
-check_next() {
+# The checks of the other Debian up to its tests; they follow where its tests are built.
+make_next() {
   local base=$PWD/build/roots/$NEXT root=$PWD/build/roots/$NEXT.now why_not name
+  rm -f build/roots/ready
   find_root "$base"
   if [ -n "$why_not" ]; then
     for name in demo "no warnings" selfcheck tests "clang: no warnings"; do note SKIPPED "$NEXT: $name" "$why_not"; done
@@ -133,14 +136,20 @@ check_next() {
   check "$NEXT: demo" in_root "$root" /lci/dev demo
   check "$NEXT: selfcheck" in_root "$root" /lci/tools/dev/next.sh selfcheck
   check_warned "$NEXT" "$root/lci/build/release"
-  check "$NEXT: tests" in_root "$root" /lci/tools/dev/next.sh test
   check "$NEXT: clang, no warnings" in_root "$root" /lci/tools/dev/strict.sh build/strict-clang clang++ -DLCI_WITH_EXAMPLES=OFF
+  phase "$NEXT: build of the tests" in_root "$root" /lci/tools/dev/next.sh build || true
+  touch build/roots/ready
 }
 
-# check_compilers PRESET...
+test_next() {
+  [ ! -e build/roots/ready ] ||
+    check "$NEXT: tests" in_root "$PWD/build/roots/$NEXT.now" /lci/tools/dev/next.sh test
+}
+
+# check_compilers PRESET...: also what of it was not done beside the tests.
 check_compilers() {
-  need debootstrap
   check_presets "$@"
-  check_clang
-  check_next
+  await clang
+  await next
+  test_next
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# next.sh selfcheck | test: what ./dev test all runs in another Debian after ./dev demo, besides strict.sh: the checks of
+# next.sh selfcheck | build | test: what ./dev test all runs in another Debian after ./dev demo, besides strict.sh: the checks of
 # the test tools, and of the quick tests the unit tests closest to the system, and the interface over shared memory.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -16,9 +16,9 @@ case $1 in
     build release selfcheck
     ctest --test-dir build/release -R '^selfcheck$' --no-tests=error --output-on-failure
     ;;
-  test)
+  build | test)
     build release lcrun interface "${UNITS[@]}"
-    ctest --test-dir build/release -j "$((3 * LCI_JOBS))" -R "^($(IFS='|' && printf '%s' "${UNITS[*]}")|interface_2)\$" \
+    [ "$1" = build ] || ctest --test-dir build/release -j "$((3 * LCI_JOBS))" -R "^($(IFS='|' && printf '%s' "${UNITS[*]}")|interface_2)\$" \
       --no-tests=error --output-on-failure
     ;;
 esac

@@ -4,7 +4,7 @@
 # ./dev test all [NAME...]: runs the quick tests; then all others (virtual machines, hosts, packaging, project rules), with
 # the experimental parts in the same build folder (LCI_EXPERIMENTAL; the next ./dev test switches it off again); then the
 # address and the thread sanitizer, by clang if there is one; then checks that this machine's gcc and clang give no warning; then tests in a
-# separate Debian 13, with gcc 14 and clang 19. Continuous integration runs this.
+# separate Debian 13, with gcc 14 and clang 19. What comes later is built beside the tests. Continuous integration runs this.
 # ./dev test long [NAME...]: runs all of release with the soak tests.
 # ./dev test gpu: runs the GPU memory suites and prints the result of each: on the real driver if there is a GPU, else on
 # the mock.
@@ -12,6 +12,8 @@
 
 # shellcheck source=tools/dev/compilers.sh
 source tools/dev/compilers.sh
+# shellcheck source=tools/dev/beside.sh
+source tools/dev/beside.sh
 
 # Thread sanitizer needs its address ranges free; on kernels with much randomisation that must be disabled.
 tsan_wrapper() {
@@ -68,14 +70,46 @@ run_preset() {
   if [ "$2" = quick ]; then targets=(lci_quick); fi
   # Tools and benchmarks that no test of a sanitizer runs are not built with it.
   if [ "$1" != release ] && [ "$long" = no ]; then targets=(lci_tested); fi
+  [ "$1" = release ] || await "$1"
   # The quick tests run what users get by default; few sources differ.
   if [ "$1" = release ] && [ "$2" != quick ] && [ "$all$long" != nono ]; then configure_with=(-DLCI_EXPERIMENTAL=ON); fi
   if build "$1" "${targets[@]}"; then
+    # Behind the first build.
+    if [ "$all" = yes ] && [ -z "$pattern" ] && [ -z "$beside" ]; then start_beside steps_beside "$presets"; fi
     run_ctest "$1" "$2" || true
     results+=("$1=build/$1/$2.xml")
   else
     broken+=("$1")
   fi
+}
+
+# Other presets than release start neither virtual machines nor other launchers.
+need_for_presets() {
+  local preset packages=("${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" "${PACKAGES_TEST[@]}")
+  for preset in $presets; do
+    if [ "$preset" != release ]; then
+      packages+=("${PACKAGES_SANITIZERS[@]}")
+      continue
+    fi
+    packages+=("${PACKAGES_LAUNCHERS[@]}")
+    [ -z "$pattern" ] && [ "$long$all" = nono ] || packages+=("${PACKAGES_VM[@]}" "${PACKAGES_CHECKER[@]}")
+    [ "$all" = no ] || packages+=("${PACKAGES_PAGES[@]}")
+  done
+  [ "$all" = no ] || packages+=(debootstrap)
+  need "${packages[@]}"
+}
+
+# steps_beside PRESETS: what `all` builds and checks beside the tests; of these presets all but the first.
+steps_beside() {
+  local presets=$1 preset
+  for preset in $presets; do
+    case $preset in
+      release | "${presets%% *}") ;;
+      *) step "$preset" build "$preset" lci_tested ;;
+    esac
+  done
+  step clang check_clang
+  step next make_next
 }
 
 dev_test() {
@@ -92,27 +126,19 @@ dev_test() {
   esac
   if [ "$long$all" != nono ]; then shift; fi
   pattern=$(IFS='|' && printf '%s' "$*")
-  need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" "${PACKAGES_TEST[@]}"
   local presets=${LCI_PRESETS:-release}
   [ "$all" = no ] || presets=${LCI_PRESETS:-release asan tsan}
+  # Before the first build, since an installed package makes CMake look at what there is again.
+  need_for_presets
   rm -f build/checks.txt
   for preset in $presets; do
     if [ "$preset" != release ]; then
-      need "${PACKAGES_SANITIZERS[@]}"
       run_preset "$preset" all
-      continue
-    fi
-    # Other presets start neither virtual machines nor other launchers.
-    need "${PACKAGES_LAUNCHERS[@]}"
     # A pattern selects only the tests that it names, whatever part they belong to.
-    if [ -z "$pattern" ] && [ "$long" = no ]; then
+    elif [ -z "$pattern" ] && [ "$long" = no ]; then
       run_preset release quick
-      [ "$all" = yes ] || continue
-      need "${PACKAGES_VM[@]}" "${PACKAGES_CHECKER[@]}" "${PACKAGES_PAGES[@]}"
-      run_preset release rest
+      [ "$all" = no ] || run_preset release rest
     else
-      need "${PACKAGES_VM[@]}" "${PACKAGES_CHECKER[@]}"
-      [ "$all" = no ] || need "${PACKAGES_PAGES[@]}"
       run_preset release all
     fi
   done
