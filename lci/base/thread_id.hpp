@@ -65,6 +65,9 @@ inline std::uint32_t thread_id() noexcept {
   return id;
 }
 
+// False: thread_id() would have to give it one.
+inline bool has_thread_id() noexcept { return detail::thread_id_tls != detail::NO_THREAD_ID; }
+
 // Identifies this thread beyond its lifetime: from 1, never given twice.
 inline std::uint64_t thread_serial() noexcept {
   const std::uint64_t serial = detail::thread_serial_tls;

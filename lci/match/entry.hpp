@@ -116,6 +116,15 @@ class entry_queues {
       (*at)->last_same = e;
     }
   }
+  // Puts it before all others of that queue.
+  void prepend(entry** at, entry* e) noexcept {
+    entry* const head = *at;
+    if (head == nullptr) return append(at, e);
+    e->next_same = head;
+    e->last_same = head->last_same;
+    e->next_queue = head->next_queue;
+    *at = e;
+  }
   // Takes out the oldest entry of the queue that find() led to.
   entry* take_head(entry** at) noexcept {
     entry* const head = *at;
@@ -211,6 +220,7 @@ class entry_queues {
     first_ = nullptr;
     count_ = 0;
   }
+  bool is_empty() const noexcept { return first_ == nullptr; }
   // The number of queues, that is, of different keys.
   std::size_t count() const noexcept { return count_; }
 

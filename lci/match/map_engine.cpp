@@ -86,49 +86,131 @@ void* map_engine::insert_recv(const recv_pattern& pattern, entry& mine) {
   return settle(pool_, &mine, partner);
 }
 
-// Nothing is ordered among raw keys: they need no stamp, and an entry only if there is no partner.
-inline map_engine::raw_outcome map_engine::meet_raw(const exact_key& key, void* value,
-                                                    matching_entry_type_t type) noexcept {
+// The slot of a bucket in which nothing else is filed. All else is left to another function, so
+// this one calls nothing and saves no registers: docs/decisions/0065-raw-keys-in-their-bucket.md.
+void* map_engine::insert_raw(matching_entry_key_t key, void* value, matching_entry_type_t type) {
   // edge map_engine.current, reader: pairs with the store in grow().
   table* const t = current_.load(std::memory_order_acquire);
-  bucket& b = t->of(key);
-  const std::uint32_t id = base::thread_id();
+  bucket& b = t->of(exact_key::raw(key));
   LCI_RACE_POINT("map_engine.insert_raw.before_lock");
-  raw_outcome outcome{false, nullptr, nullptr};
-  {
-    const alone_or_locked inside(bias_, b);
-    if (!t->is_open()) [[unlikely]]
-      return outcome;
-    entry** const at = b.queues.find(key);
-    if (*at != nullptr && (*at)->type != type) {
-      outcome.partner = b.queues.take_head(at);
-    } else {
-      // The pool may not allocate under this lock.
-      entry* const mine = id == base::OVERFLOW_THREAD ? nullptr : pool_.try_get_at_hand(id);
-      if (mine == nullptr) [[unlikely]]
-        return outcome;
-      fill(*mine, key, value, type, 0);
-      mine->stamp = 0;
-      b.queues.append(at, mine);
-      if (is_crowded(*t, b)) [[unlikely]]
-        outcome.crowded = t;
+  // A constant where it is called: in place of a test of it at every step.
+  const auto inside = [&](bool is_alone) {
+    if (!t->is_open()) [[unlikely]] {
+      leave(b, is_alone);
+      return insert_raw_drafted(key, value, type);
     }
-  }
-  outcome.is_over = true;
-  return outcome;
+    void* partner = nullptr;
+    if (b.slot.holds_partner(key, type))
+      partner = b.slot.take();
+    else if (b.slot.is_empty() && b.queues.is_empty()) [[likely]]
+      b.slot.put(key, value, type);
+    else
+      return insert_raw_inside(b, key, value, type, is_alone);
+    leave(b, is_alone);
+    return partner;
+  };
+  if (bias_.enter_brief_at_once()) return inside(true);
+  if (bias_.is_over() && b.lock.try_lock()) [[likely]]
+    return inside(false);
+  return insert_raw_waiting(key, value, type);
 }
 
-void* map_engine::insert_raw(matching_entry_key_t key, void* value, matching_entry_type_t type) {
-  const exact_key wanted = exact_key::raw(key);
-  const raw_outcome outcome = meet_raw(wanted, value, type);
-  if (!outcome.is_over) [[unlikely]]
-    return meet(draft(pool_, wanted, value, type, 0));
+// In an open table, by its bucket's owner. make() gives an entry, or null if there is none at hand;
+// it is called only if one is needed. Nothing is ordered among raw keys, so there are no stamps.
+template <class Make>
+inline map_engine::raw_outcome map_engine::meet_raw(const table& t, bucket& b, const exact_key& key,
+                                                    void* value, matching_entry_type_t type,
+                                                    Make&& make) noexcept {
+  if (b.slot.holds_partner(key.tag, type)) return {true, b.slot.take()};
+  entry** const at = b.queues.find(key);
+  if (*at != nullptr && (*at)->type != type) {
+    entry* const taken = b.queues.take_head(at);
+    return {true, taken->value, taken};
+  }
+  // Behind a queue of the same key it would overtake.
+  if (*at == nullptr && b.slot.is_empty()) {
+    b.slot.put(key.tag, value, type);
+    return {true};
+  }
+  entry* const mine = make();
+  if (mine == nullptr) [[unlikely]]
+    return {};
+  fill(*mine, key, value, type, 0);
+  mine->stamp = 0;
+  b.queues.append(at, mine);
+  return {true, nullptr, nullptr, is_crowded(t, b) ? &t : nullptr};
+}
+
+inline void* map_engine::settle_raw(const raw_outcome& outcome) noexcept {
   if (outcome.crowded != nullptr) [[unlikely]]
     grow(outcome.crowded);
-  if (outcome.partner == nullptr) return nullptr;
-  void* const other = outcome.partner->value;
-  give_back(pool_, outcome.partner);
-  return other;
+  if (outcome.taken != nullptr) give_back(pool_, outcome.taken);
+  return outcome.value;
+}
+
+// Another thread has the bucket, or the bias has to move.
+void* map_engine::insert_raw_waiting(matching_entry_key_t key, void* value,
+                                     matching_entry_type_t type) {
+  table* const t = current_.load(std::memory_order_acquire);  // edge map_engine.current
+  bucket& b = t->of(exact_key::raw(key));
+  const bool is_alone = bias_.enter_brief();
+  if (!is_alone) b.lock.lock();
+  if (t->is_open()) [[likely]]
+    return insert_raw_inside(b, key, value, type, is_alone);
+  leave(b, is_alone);
+  return insert_raw_drafted(key, value, type);
+}
+
+// In a bucket of the open table, which the caller has entered; leaves it.
+void* map_engine::insert_raw_inside(bucket& b, matching_entry_key_t key, void* value,
+                                    matching_entry_type_t type, bool is_alone) {
+  // Relaxed: nobody replaces a table in one of whose buckets another thread is.
+  const table* const t = current_.load(std::memory_order_relaxed);
+  // The pool may not allocate here, nor a thread get its number.
+  const auto at_hand = [this]() noexcept -> entry* {
+    if (!base::has_thread_id() || base::thread_id() == base::OVERFLOW_THREAD) return nullptr;
+    return pool_.try_get_at_hand(base::thread_id());
+  };
+  const raw_outcome outcome = meet_raw(*t, b, exact_key::raw(key), value, type, at_hand);
+  leave(b, is_alone);
+  if (!outcome.is_over) [[unlikely]]
+    return insert_raw_drafted(key, value, type);
+  return settle_raw(outcome);
+}
+
+// With an entry made before: a thread's first, and all while wildcards are in use.
+void* map_engine::insert_raw_drafted(matching_entry_key_t raw_key, void* value,
+                                     matching_entry_type_t type) {
+  const exact_key key = exact_key::raw(raw_key);
+  entry* const mine = draft(pool_, key, value, type, 0);
+  bool is_needed = false;
+  raw_outcome outcome;
+  entry* partner = nullptr;
+  {
+    const visit inside(bias_);
+    while (!outcome.is_over) {
+      table* const t = current_.load(std::memory_order_acquire);  // edge map_engine.current
+      if (t->is_open()) {
+        bucket& b = t->of(key);
+        const std::lock_guard guard(b.lock);
+        // Again, now that no thread can close it without waiting for this lock.
+        if (!t->is_open()) continue;
+        outcome = meet_raw(*t, b, key, value, type, [&]() noexcept {
+          is_needed = true;
+          return mine;
+        });
+        break;
+      }
+      const std::lock_guard guard(lock_);
+      // Not ordered any more, or only closed because it grew: try the new table.
+      if (!is_ordered_) continue;
+      partner = meet_ordered_locked(mine);
+      is_needed = true;
+      break;
+    }
+  }
+  if (!is_needed) give_back(pool_, mine);
+  return outcome.is_over ? settle_raw(outcome) : settle(pool_, mine, partner);
 }
 
 std::size_t map_engine::look_at(look_fn see, void* with) noexcept {

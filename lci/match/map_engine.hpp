@@ -17,7 +17,8 @@
 // all other paths enter the bias and then take the locks. To close a table is then enough, too:
 // the thread that closes it is inside, or finds the bias over.
 //
-// Always true: for one key, only messages or only receives are filed.
+// Always true: for one key, only messages or only receives are filed. Of raw keys, the oldest entry
+// may lie in its bucket's slot, in an open table; all others of its key are in the bucket's queues.
 #pragma once
 
 #include <atomic>
@@ -33,6 +34,7 @@
 #include "lci/base/spinlock.hpp"
 #include "lci/match/engine.hpp"
 #include "lci/match/entry.hpp"
+#include "lci/match/raw_slot.hpp"
 
 namespace lci::match {
 
@@ -98,7 +100,9 @@ class map_engine final : public engine {
   struct alignas(base::CACHE_LINE) bucket {
     base::spinlock lock;
     entry_queues queues;
+    raw_slot slot;
   };
+  static_assert(sizeof(bucket) == base::CACHE_LINE);
   class table {
    public:
     explicit table(std::size_t buckets) : mask(buckets - 1), buckets_(new bucket[buckets]) {}
@@ -122,18 +126,19 @@ class map_engine final : public engine {
   };
 
   // A bucket of the message path: of the thread that the bias is towards, or under its lock.
+  static void leave(bucket& b, bool is_alone) noexcept {
+    if (is_alone) [[likely]]
+      base::lock_bias::leave_brief();
+    else
+      b.lock.unlock();
+  }
   class alone_or_locked {
    public:
     alone_or_locked(base::lock_bias& bias, bucket& of) noexcept
         : of_(of), is_alone_(bias.enter_brief()) {
       if (!is_alone_) of_.lock.lock();
     }
-    ~alone_or_locked() {
-      if (is_alone_) [[likely]]
-        base::lock_bias::leave_brief();
-      else
-        of_.lock.unlock();
-    }
+    ~alone_or_locked() { leave(of_, is_alone_); }
     alone_or_locked(const alone_or_locked&) = delete;
     alone_or_locked& operator=(const alone_or_locked&) = delete;
 
@@ -148,11 +153,20 @@ class map_engine final : public engine {
   }
   static void prepare(entry& mine, const exact_key& key) noexcept;
   struct raw_outcome {
-    bool is_over;          // false: nothing happened, meet() has to look
-    entry* partner;        // taken out; null: filed
-    const table* crowded;  // is to grow; null: none
+    bool is_over = false;            // false: nothing happened
+    void* value = nullptr;           // of the partner; null: filed
+    entry* taken = nullptr;          // to give back; null: none
+    const table* crowded = nullptr;  // is to grow; null: none
   };
-  raw_outcome meet_raw(const exact_key& key, void* value, matching_entry_type_t type) noexcept;
+  template <class Make>
+  raw_outcome meet_raw(const table& t, bucket& b, const exact_key& key, void* value,
+                       matching_entry_type_t type, Make&& make) noexcept;
+  void* insert_raw_inside(bucket& b, matching_entry_key_t key, void* value,
+                          matching_entry_type_t type, bool is_alone);
+  void* insert_raw_waiting(matching_entry_key_t key, void* value, matching_entry_type_t type);
+  void* insert_raw_drafted(matching_entry_key_t key, void* value, matching_entry_type_t type);
+  void* settle_raw(const raw_outcome& outcome) noexcept;
+  void empty_slots_locked();
   bool meet_open(entry* mine, entry** partner);
   void* meet(entry* mine);
   entry* meet_ordered_locked(entry* mine);

@@ -35,12 +35,25 @@ void map_engine::table::for_each(Fn&& fn) {
   for (std::size_t i = 0; i <= mask; ++i) buckets_[i].queues.for_each(fn);
 }
 
+// What lies in the slots goes before the queues of its keys; of a table that is closed.
+void map_engine::empty_slots_locked() {
+  for (std::size_t i = 0; i <= tables_->mask; ++i) {
+    bucket& b = tables_->at(i);
+    if (b.slot.is_empty()) continue;
+    entry* const e = draft(pool_, exact_key::raw(b.slot.key()), nullptr, b.slot.type(), 0);
+    e->value = b.slot.take();
+    e->stamp = 0;
+    b.queues.prepend(b.queues.find(e->key), e);
+  }
+}
+
 // Throws std::bad_alloc, in which case the engine stays as it was.
 void map_engine::become_ordered_locked() {
   table& t = *tables_;
   t.close();
   std::uint64_t newest = base::cpu_ticks();
   try {
+    empty_slots_locked();
     std::vector<entry*> filed;
     t.for_each([&](entry* e) {
       newest = std::max(newest, e->stamp);  // another core's clock may be ahead of this one
@@ -207,10 +220,14 @@ void map_engine::grow(const table* seen) noexcept {
   const std::lock_guard guard(lock_);
   if (tables_.get() != seen || is_ordered_) return;
   tables_->close();
-  // Heads are moved with all that is linked to them, so every queue keeps its order.
-  for (std::size_t i = 0; i <= seen->mask; ++i)
-    tables_->at(i).queues.move_queues(
+  // Heads are moved with all that is linked to them, so every queue keeps its order. A new bucket
+  // has its entries from one of the old ones, so its slot is empty.
+  for (std::size_t i = 0; i <= seen->mask; ++i) {
+    bucket& b = tables_->at(i);
+    b.queues.move_queues(
         [&](entry* head) -> entry_queues& { return larger->of(head->key).queues; });
+    if (!b.slot.is_empty()) larger->of(exact_key::raw(b.slot.key())).slot = b.slot;
+  }
   larger->previous = std::move(tables_);
   tables_ = std::move(larger);
   // edge map_engine.current, writer.
@@ -223,8 +240,13 @@ void map_engine::drain_st(const leave_fn& leave) {
     leave(e->value, e->type, is_raw(*e));
     if (is_pooled) pool_.put(e);
   };
-  tables_->for_each(give_back);
-  for (std::size_t i = 0; i <= tables_->mask; ++i) tables_->at(i).queues.clear();
+  for (std::size_t i = 0; i <= tables_->mask; ++i) {
+    bucket& b = tables_->at(i);
+    const matching_entry_type_t type = b.slot.type();
+    if (void* const value = b.slot.take(); value != nullptr) leave(value, type, true);
+    b.queues.for_each(give_back);
+    b.queues.clear();
+  }
   messages_.clear();
   while (entry* const w = wildcards_.find([](const entry&) { return true; })) {
     wildcards_.remove(w);
@@ -240,6 +262,7 @@ std::size_t map_engine::size() {
     bucket& b = tables_->at(i);
     const std::lock_guard bucket_guard(b.lock);
     b.queues.for_each([&](entry*) { ++n; });
+    if (!b.slot.is_empty()) ++n;
   }
   wildcards_.find([&](const entry&) {
     ++n;

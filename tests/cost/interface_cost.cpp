@@ -345,6 +345,6 @@ int main(int argc, char** argv) {
   good &= judge(report.sections, PUT, "post of a put", 370);
   good &= judge(report.sections, PACKET, "a packet got and put back", 260, 2);
   good &= judge(report.sections, STATUS, "a status signalled and taken", 225, 2);
-  good &= judge(report.sections, MATCHING, "a receive filed and matched", 350, 2 * visits);
+  good &= judge(report.sections, MATCHING, "a receive filed and matched", 220, 2 * visits);
   return good ? 0 : 1;
 }
