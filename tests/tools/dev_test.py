@@ -3,6 +3,7 @@
 import os
 import pty
 import re
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -205,20 +206,43 @@ def is_running(process, program):
         return False
 
 
+def build_that_waits(box, preset):
+    """The build of this preset leaves its process in a file and goes on when that is gone."""
+    cmake, builder = box.fake / "bin/cmake", box.fake / "builder"
+    slow = (f'if [ "$1 $2" = "--build build/{preset}" ] && [ ! -e {builder}.over ]; then echo $$ >{builder}.new\n'
+            f'mv {builder}.new {builder}; touch {builder}.over; while [ -e {builder} ]; do sleep 0.02; done; fi\n')
+    cmake.write_text(cmake.read_text().replace(PRELUDE, PRELUDE + slow))
+    return builder
+
+
+def wait_for_file(path, run):
+    while not path.exists():
+        demand(run.poll() is None, "it waits for what is built beside the tests")
+        time.sleep(0.02)
+
+
 def what_is_built_beside_the_tests_ends_with_them():
     box = Sandbox().have_everything()
-    cmake, beside = box.fake / "bin/cmake", box.fake / "beside"
-    slow = f'[ "$2" != build/asan ] || {{ echo $$ >{beside}.new && mv {beside}.new {beside} && exec sleep 1000; }}\n'
-    cmake.write_text(cmake.read_text().replace(PRELUDE, PRELUDE + slow))
+    builder = build_that_waits(box, "asan")
     with subprocess.Popen([box.root / "dev", "test", "all"], env=box.environment, stdout=subprocess.DEVNULL,
                           stdin=subprocess.DEVNULL) as run:
-        while not beside.exists():
-            demand(run.poll() is None, "it waits for what is built beside the tests")
-            time.sleep(0.02)
+        wait_for_file(builder, run)
         run.terminate()
-    builder = int(beside.read_text())
-    while is_running(builder, "sleep"):
+    while is_running(int(builder.read_text()), "build/asan"):
         time.sleep(0.02)
+
+
+def what_ends_early_beside_the_tests_is_a_failure():
+    box = Sandbox().have_everything()
+    builder = build_that_waits(box, "tsan")
+    with subprocess.Popen([box.root / "dev", "test", "all"], env=box.environment, stdout=subprocess.PIPE, text=True,
+                          stdin=subprocess.DEVNULL) as run:
+        wait_for_file(builder, run)
+        os.kill(int((box.root / "build/log/beside/shell").read_text()), signal.SIGKILL)
+        builder.unlink()
+        said = run.stdout.read()
+    demand(run.returncode == 1 and "FAILED: beside the tests: tsan: it ended early" in said, said)
+    demand("FAILED: beside the tests: clang" in said and "FAILED: beside the tests: next" in said, said)
 
 
 def another_debian_gets_the_tree_as_it_is():
@@ -232,9 +256,9 @@ def another_debian_gets_the_tree_as_it_is():
     demand((there / "new.cpp").exists() and (there / "tools/dev/next.sh").exists(), "the tree is there")
     demand(not (there / "build").exists(), "what was built here is not")
     done = [match.group() for match in (re.search(r" /lci/(dev|tools/).*", call) for call in box.calls()) if match]
-    demand(done == [" /lci/dev demo", " /lci/tools/dev/next.sh selfcheck",
+    demand(done == [" /lci/dev demo", " /lci/tools/dev/next.sh build",
                     " /lci/tools/dev/strict.sh build/strict-clang clang++ -DLCI_WITH_EXAMPLES=OFF",
-                    " /lci/tools/dev/next.sh build", " /lci/tools/dev/next.sh test"], f"first the demo: {done}")
+                    " /lci/tools/dev/next.sh selfcheck", " /lci/tools/dev/next.sh test"], f"first the demo: {done}")
     # Each time on a system as new, but nothing is fetched twice.
     (there / "build/release").mkdir(parents=True)
     fetched = there.parent / "var/cache/apt/archives/g++_1_amd64.deb"
@@ -321,6 +345,7 @@ if __name__ == "__main__":
                   unknown_words_are_refused, lint_tells_how_far_it_is, networks_belong_to_the_build,
                   what_was_installed_since_is_found, what_the_build_lacks_is_told, bench_builds_benchmarks,
                   test_is_quick_and_all_is_all, what_is_built_beside_the_tests_ends_with_them,
+                  what_ends_early_beside_the_tests_is_a_failure,
                   another_debian_gets_the_tree_as_it_is, a_warning_fails_all_and_no_more,
                   what_a_step_does_is_read_off_its_output, long_steps_tell_percent):
         check()

@@ -86,12 +86,14 @@ missing_packages() {
   done
 }
 
-# The timeouts make an address that does not answer cost seconds, not minutes.
+# The timeouts make an address that does not answer cost seconds, not minutes. Without a terminal of its own, dpkg stays in
+# this process group.
 apt_as_root() {
   local sudo=()
   [ "$(id -u)" -eq 0 ] || sudo=(sudo)
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120 -o Acquire::Retries=1 \
-    -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20 -o APT::Status-Fd=1 "$@"
+    -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20 -o APT::Status-Fd=1 \
+    -o Dpkg::Use-Pty=0 "$@"
 }
 
 can_be_root() {

@@ -72,7 +72,7 @@ make_root() {
   rm -rf "$root.new"
   mkdir -p "$(dirname "$root")"
   # Takes minutes if there is a mirror; an address that never answers must not take hours.
-  timeout 1200 debootstrap --variant=minbase "$NEXT" "$root.new" ${mirror:+"$mirror"} || return 1
+  timeout --foreground 1200 debootstrap --variant=minbase "$NEXT" "$root.new" ${mirror:+"$mirror"} || return 1
   mv "$root.new" "$root"
 }
 
@@ -118,10 +118,9 @@ find_root() {
   fi
 }
 
-# The checks of the other Debian up to its tests; they follow where its tests are built.
+# The checks of the other Debian up to its tests; they follow where its tests are built. The demo's job runs beside, too.
 make_next() {
   local base=$PWD/build/roots/$NEXT root=$PWD/build/roots/$NEXT.now why_not name
-  rm -f build/roots/ready
   find_root "$base"
   if [ -n "$why_not" ]; then
     for name in demo "no warnings" selfcheck tests "clang: no warnings"; do note SKIPPED "$NEXT: $name" "$why_not"; done
@@ -131,25 +130,34 @@ make_next() {
     note FAILED "$NEXT" "see $phase_log"
     return
   fi
-  copy_tree "$root/lci"
+  if ! copy_tree "$root/lci"; then
+    note FAILED "$NEXT" "the tree was not copied"
+    return
+  fi
   # First, while nothing is installed yet.
   check "$NEXT: demo" in_root "$root" /lci/dev demo
-  check "$NEXT: selfcheck" in_root "$root" /lci/tools/dev/next.sh selfcheck
+  # What fails here fails again, and is noted, where the tests run.
+  phase "$NEXT: build of the tests" in_root "$root" /lci/tools/dev/next.sh build || true
   check_warned "$NEXT" "$root/lci/build/release"
   check "$NEXT: clang, no warnings" in_root "$root" /lci/tools/dev/strict.sh build/strict-clang clang++ -DLCI_WITH_EXAMPLES=OFF
-  phase "$NEXT: build of the tests" in_root "$root" /lci/tools/dev/next.sh build || true
   touch build/roots/ready
 }
 
 test_next() {
-  [ ! -e build/roots/ready ] ||
-    check "$NEXT: tests" in_root "$PWD/build/roots/$NEXT.now" /lci/tools/dev/next.sh test
+  local root=$PWD/build/roots/$NEXT.now
+  [ -e build/roots/ready ] || return 0
+  check "$NEXT: selfcheck" in_root "$root" /lci/tools/dev/next.sh selfcheck
+  check "$NEXT: tests" in_root "$root" /lci/tools/dev/next.sh test
 }
 
-# check_compilers PRESET...: also what of it was not done beside the tests.
+# check_compilers PRESET...: what was made beside the tests, if any preset was built, else all of it now.
 check_compilers() {
   check_presets "$@"
-  await clang
-  await next
+  if [ -z "$beside" ]; then
+    check_clang
+    make_next
+  fi
+  await clang .
+  await next .
   test_next
 }

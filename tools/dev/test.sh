@@ -70,7 +70,8 @@ run_preset() {
   if [ "$2" = quick ]; then targets=(lci_quick); fi
   # Tools and benchmarks that no test of a sanitizer runs are not built with it.
   if [ "$1" != release ] && [ "$long" = no ]; then targets=(lci_tested); fi
-  [ "$1" = release ] || await "$1"
+  # What failed is built, and shown, once more.
+  [ "$1" = release ] || await "$1" '^\(ok\|failed\) '
   # The quick tests run what users get by default; few sources differ.
   if [ "$1" = release ] && [ "$2" != quick ] && [ "$all$long" != nono ]; then configure_with=(-DLCI_EXPERIMENTAL=ON); fi
   if build "$1" "${targets[@]}"; then
@@ -95,7 +96,7 @@ need_for_presets() {
     [ -z "$pattern" ] && [ "$long$all" = nono ] || packages+=("${PACKAGES_VM[@]}" "${PACKAGES_CHECKER[@]}")
     [ "$all" = no ] || packages+=("${PACKAGES_PAGES[@]}")
   done
-  [ "$all" = no ] || packages+=(debootstrap)
+  [ "$all" = no ] || [ -n "$pattern" ] || packages+=(debootstrap)
   need "${packages[@]}"
 }
 
@@ -128,9 +129,10 @@ dev_test() {
   pattern=$(IFS='|' && printf '%s' "$*")
   local presets=${LCI_PRESETS:-release}
   [ "$all" = no ] || presets=${LCI_PRESETS:-release asan tsan}
+  presets=$(xargs <<<"$presets")
   # Before the first build, since an installed package makes CMake look at what there is again.
   need_for_presets
-  rm -f build/checks.txt
+  rm -f build/checks.txt build/roots/ready
   for preset in $presets; do
     if [ "$preset" != release ]; then
       run_preset "$preset" all
