@@ -50,7 +50,7 @@ inline void fill(entry& e, const exact_key& key, void* value, matching_entry_typ
   e.size = size;
 }
 
-// Prepares an entry before it is known whether it has to be filed. Called outside all locks, since
+// Prepares an entry before it is known whether it has to be filed. Not under a bucket's lock, since
 // the pool may have to allocate.
 inline entry* draft(entry_pool& pool, const exact_key& key, void* value, matching_entry_type_t type,
                     std::size_t size) {

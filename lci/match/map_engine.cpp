@@ -178,7 +178,8 @@ void* map_engine::insert_raw_inside(bucket& b, matching_entry_key_t key, void* v
   return settle_raw(outcome);
 }
 
-// With an entry made before: a thread's first, and all while wildcards are in use.
+// With an entry made before: where none is at hand, and where the table is closed, that is, while
+// wildcards are in use or it grows.
 void* map_engine::insert_raw_drafted(matching_entry_key_t raw_key, void* value,
                                      matching_entry_type_t type) {
   const exact_key key = exact_key::raw(raw_key);

@@ -42,8 +42,8 @@ class map_engine final : public engine {
  public:
   static constexpr std::size_t FIRST_BUCKETS = 1024;
   static constexpr std::size_t MAX_BUCKETS = 1 << 18;
-  // How many keys in one bucket make the table grow: with good hashing this happens at about one
-  // key per bucket.
+  // More keys than that in a bucket's queues make the table grow: with good hashing this happens at
+  // about one key per bucket.
   static constexpr std::size_t CROWDED = 8;
   // After this many operations without a waiting wildcard the table opens again: they cost many
   // times what closing it costs.

@@ -144,9 +144,10 @@ TEST_F(raw_slot, table_grown_between_look_and_lock) {
   EXPECT_EQ(send(7, 3), nullptr) << "taken twice";
 }
 
-// Keys of all threads, buckets that fill up, wildcards that come and go: everything meets once.
+// Each key has two threads that send and two that receive; buckets fill up until the table grows,
+// and wildcards come and go. Everything meets once.
 TEST_F(raw_slot, stress__threads_meet_once) {
-  constexpr std::uint64_t THREADS = 4, EACH = 20000, KEYS = 5;
+  constexpr std::uint64_t THREADS = 4, BLOCKS = 2, KEYS = 12000, EACH = BLOCKS * KEYS;
   std::vector<std::atomic<int>> met(2 * THREADS * EACH + 1);
   std::vector<std::thread> threads;
   const auto note = [&](std::uint64_t mine, void* partner) {
@@ -154,20 +155,29 @@ TEST_F(raw_slot, stress__threads_meet_once) {
     ++met[mine];
     ++met[reinterpret_cast<std::uint64_t>(partner)];
   };
+  const auto key_of = [](std::uint64_t thread, std::uint64_t i) {
+    return thread % 2 * KEYS + i % KEYS;
+  };
   for (std::uint64_t t = 0; t < THREADS; ++t)
     threads.emplace_back([&, t] {
-      for (std::uint64_t i = 0; i < EACH; ++i) {
-        const std::uint64_t one = 1 + t * EACH + i, other = one + THREADS * EACH;
-        // Each thread has as many of one side as of the other, of each key.
-        note(one, send(i % KEYS << 10, one));
-        note(other, recv((i + t) % KEYS << 10, other));
-        if (t == 0 && i % 8000 == 4000) {
-          any(500000);
-          engine_.remove_recv({lci::ANY_SOURCE, lci::ANY_TAG, lci::test::BOTH}, as_value(500000));
+      for (std::uint64_t block = 0; block < BLOCKS; ++block) {
+        const std::uint64_t first = block * KEYS, end = first + KEYS;
+        for (std::uint64_t i = first; i < end; ++i) {
+          const std::uint64_t one = 1 + t * EACH + i;
+          note(one, send(key_of(t, i), one));
+        }
+        for (std::uint64_t i = first; i < end; ++i) {
+          const std::uint64_t one = 1 + (THREADS + t) * EACH + i;
+          note(one, recv(key_of(t + 1, i), one));
+          if (t == 0 && i == 2000) {
+            any(500000);
+            engine_.remove_recv({lci::ANY_SOURCE, lci::ANY_TAG, lci::test::BOTH}, as_value(500000));
+          }
         }
       }
     });
   for (std::thread& each : threads) each.join();
+  EXPECT_GT(engine_.bucket_count(), map_engine::FIRST_BUCKETS);
   EXPECT_EQ(engine_.size(), 0u);
   std::map<int, int> times;
   for (std::uint64_t i = 1; i < met.size(); ++i) ++times[met[i]];
