@@ -2,7 +2,8 @@
 // kernel allows it, cuFile for GPU memory where its library is found, else threads that call
 // pread(). To be taken along by other programs together with file_ring.hpp. Threads: an engine has
 // one user at a time. Always true: every read that was started is reported once, with its whole
-// size, the bytes up to the end of the file, or a negative errno value.
+// size, the bytes up to the end of the file, or a negative errno value. What is thrown while an
+// engine is made, in a thread of its own too, is thrown to who makes it.
 #pragma once
 
 #include <dlfcn.h>
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -55,21 +57,19 @@ class threads_engine_t : public file_engine_t {
   threads_engine_t(unsigned threads, std::string what, read_t read,
                    std::function<void()> at_start = {})
       : what_(std::move(what)), read_(std::move(read)) {
-    for (unsigned i = 0; i < (threads == 0 ? 1 : threads); ++i) {
-      threads_.emplace_back([this, at_start] {
-        if (at_start) at_start();
-        work();
-      });
+    try {
+      for (unsigned i = 0; i < (threads == 0 ? 1 : threads); ++i) {
+        threads_.emplace_back([this, at_start] {
+          if (begin(at_start)) work();
+        });
+      }
+      wait_for_threads();
+    } catch (...) {
+      end();
+      throw;
     }
   }
-  ~threads_engine_t() override {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      ends_ = true;
-    }
-    work_.notify_all();
-    for (std::thread& each : threads_) each.join();
-  }
+  ~threads_engine_t() override { end(); }
   void start(const std::vector<file_read>& reads) override {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -89,6 +89,33 @@ class threads_engine_t : public file_engine_t {
   }
 
  private:
+  // In each thread; false: it cannot read.
+  bool begin(const std::function<void()>& at_start) {
+    std::exception_ptr failure;
+    try {
+      if (at_start) at_start();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++begun_;
+    if (failure) failure_ = failure;
+    ended_.notify_one();
+    return !failure;
+  }
+  void wait_for_threads() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    ended_.wait(lock, [this] { return begun_ == threads_.size(); });
+    if (failure_) std::rethrow_exception(failure_);
+  }
+  void end() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ends_ = true;
+    }
+    work_.notify_all();
+    for (std::thread& each : threads_) each.join();
+  }
   void work() {
     std::unique_lock<std::mutex> lock(mutex_);
     for (;;) {
@@ -107,7 +134,11 @@ class threads_engine_t : public file_engine_t {
   int64_t read_all(const file_read& one) {
     size_t got = 0;
     while (got < one.size) {
-      const int64_t part = read_(one.to + got, one.size - got, one.offset + got);
+      int64_t part = -EIO;
+      try {
+        part = read_(one.to + got, one.size - got, one.offset + got);
+      } catch (const std::exception&) {  // nobody could catch it here: an error like others
+      }
       if (part == -EINTR) continue;
       if (part < 0) return part;
       if (part == 0) break;
@@ -123,6 +154,8 @@ class threads_engine_t : public file_engine_t {
   std::deque<file_read> reads_;
   std::deque<file_read_done> done_;
   size_t under_way_ = 0;
+  size_t begun_ = 0;  // threads
+  std::exception_ptr failure_;
   bool ends_ = false;
   std::vector<std::thread> threads_;
 };

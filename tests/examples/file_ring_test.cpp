@@ -5,7 +5,10 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <cstdlib>
+#include <stdexcept>
 
 #include "examples/file_checksum.hpp"
 #include "lci/base/descriptor.hpp"
@@ -127,6 +130,36 @@ TEST(file_ring_options_test, engine__unknown_is_refused) {
   file_ring_options options;
   options.engine = "tape";
   EXPECT_THROW(file_ring(file.get(), options), std::invalid_argument);
+}
+
+// A thread that cannot use its GPU: who makes the engine is told, or another engine is taken.
+TEST(file_engines_test, threads__what_one_throws_at_its_start_reaches_the_maker) {
+  const lci::test::leak_guard guard;
+  const descriptor file = make_file();
+  std::atomic<int> started{0};
+  const auto third_fails = [&started] {
+    if (++started == 3) throw std::runtime_error("no context");
+  };
+  const auto nothing = [](char*, size_t, uint64_t) -> int64_t { return 0; };
+  try {
+    threads_engine_t(4, "nothing", nothing, third_fails);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "no context");
+  }
+  EXPECT_EQ(started, 4);
+}
+
+TEST(file_engines_test, threads__what_a_read_throws_is_an_error_of_that_read) {
+  threads_engine_t engine(2, "broken", [](char*, size_t, uint64_t offset) -> int64_t {
+    if (offset == 7) throw std::runtime_error("no such function");
+    return 0;
+  });
+  char byte = 0;
+  engine.start({{1, &byte, 1, 7}, {2, &byte, 1, 8}});
+  std::vector<file_read_done> done;
+  while (done.size() < 2) engine.reap(done, true);
+  for (const file_read_done& one : done) EXPECT_EQ(one.bytes, one.slot == 1 ? -EIO : 0);
 }
 
 TEST(file_checksum_test, same_in_parts_and_sensitive_to_place) {
