@@ -1,6 +1,7 @@
 # ./dev lint [CHECK...]: runs all checks of the project's rules, or those named: selfcheck floors circles symbols budgets
-# words names atomics locks mirror options headers format tidy doxygen. The first proves that the others can fail. In tidy,
-# a clang warning in the library is an error. symbols compiles each source by itself, which takes minutes the first time.
+# words names atomics locks mirror options includes headers format tidy doxygen. The first proves that the others can fail.
+# In tidy, a clang warning in the library is an error. symbols compiles each source by itself, which takes minutes the first
+# time.
 LINT_CHECKS=(selfcheck floors circles symbols budgets words names atomics locks mirror options includes headers format tidy doxygen)
 
 # run_check NAME: status 77, which means that it could not be checked here and has said why, is no failure.
