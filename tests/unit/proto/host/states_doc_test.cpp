@@ -38,7 +38,7 @@ std::string document() {
          "receiver where it wants it (RTR), the sender writes the data there and says so (FIN, or "
          "immediate data that travels\n"
          "with the last write).\n\n"
-         "A rank is in one state for all of a process (`lci/net/peer_table.hpp`): what networks, "
+         "A rank has one state in each runtime (`lci/net/peer_table.hpp`): what networks, "
          "devices and the bootstrap report\n"
          "moves it, and all else reads it. Nothing follows a failure.\n\n";
   print(out, "Rendezvous, sender", proto::SEND_TABLE);
