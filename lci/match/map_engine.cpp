@@ -86,8 +86,8 @@ void* map_engine::insert_recv(const recv_pattern& pattern, entry& mine) {
   return settle(pool_, &mine, partner);
 }
 
-// The slot of a bucket in which nothing else is filed. All else is left to another function, so
-// this one calls nothing and saves no registers: docs/decisions/0065-raw-keys-in-their-bucket.md.
+// What meets its partner in the bucket's slot, or is the first in its bucket. All else is left to
+// other functions, so this one calls nothing: docs/decisions/0065-raw-keys-in-their-bucket.md.
 void* map_engine::insert_raw(matching_entry_key_t key, void* value, matching_entry_type_t type) {
   // edge map_engine.current, reader: pairs with the store in grow().
   table* const t = current_.load(std::memory_order_acquire);
@@ -189,7 +189,7 @@ void* map_engine::insert_raw_drafted(matching_entry_key_t raw_key, void* value,
   entry* partner = nullptr;
   {
     const visit inside(bias_);
-    while (!outcome.is_over) {
+    for (;;) {
       table* const t = current_.load(std::memory_order_acquire);  // edge map_engine.current
       if (t->is_open()) {
         bucket& b = t->of(key);
