@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What `./dev test all` does beside the tests, which wait for a good part of their time: steps one after the other, with
-# processors that nothing else wants (docs/decisions/0064-built-beside-the-tests.md). Sourced by test.sh.
+# What `./dev test all` does beside the tests: steps one after the other, with what the tests leave of the processors
+# (docs/decisions/0064-built-beside-the-tests.md). Sourced by test.sh.
 
 # The shell that takes the steps; empty where there is none.
 beside=
