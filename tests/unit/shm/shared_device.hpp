@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "backends/shm/side_inboxes.hpp"
+#include "lci/base/owned.hpp"
 #include "lci/base/thread_id.hpp"
 #include "lci/net/wanted_by.hpp"
 #include "tests/unit/shm/pair.hpp"
@@ -147,7 +148,8 @@ class worker {
 };
 
 // Rank 0 sends from two threads, `near` (the test's) and `far`; rank 1 is polled by the test's
-// thread and by `other`. Which of these is the poller changes whenever the other one has no core.
+// thread and by `other`. Which of these is the poller changes whenever the other one has no core,
+// except in run_beside().
 class shared_device : public testing::Test {
  protected:
   void SetUp() override {
@@ -191,11 +193,14 @@ class shared_device : public testing::Test {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (!done()) {
       ASSERT_LT(std::chrono::steady_clock::now(), limit) << "waited in vain";
-      say(near);
-      poll();
-      poll_sender();
-      std::this_thread::yield();
+      run_once();
     }
+  }
+  void run_once() {
+    say(near);
+    poll();
+    poll_sender();
+    std::this_thread::yield();
   }
   const std::uint32_t me_ = base::thread_id();
   std::uint32_t me() const { return me_; }
@@ -210,25 +215,16 @@ class shared_device : public testing::Test {
     }
     EXPECT_EQ(seen.ended(), std::make_pair(1, messages));
   }
-  // run_until(), but a limited number of times. True: done().
-  bool run_for_a_while(const std::function<bool()>& done) {
-    int left = 5000;
-    run_until([&] { return done() || --left == 0; });
-    return left > 0;
-  }
-  // The test's thread is the poller, as long as it is not stopped for long.
-  void become_poller(worker& other) {
-    other.pause();
-    run_until([&] { return ranks.b.behind().polling.owner() == me(); });
-    other.go();
-  }
-  // What `other` is to do beside the poller, which has to be the test's thread for that.
+  // What `other` does beside the poller, which is the test's thread throughout: it stays inside, or
+  // `other` would replace it whenever it has no core.
   void run_beside(worker& other, const std::function<bool()>& done) {
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    do {
-      become_poller(other);
-      ASSERT_LT(std::chrono::steady_clock::now(), limit) << "waited in vain";
-    } while (!run_for_a_while(done));
+    base::owned& polling = ranks.b.behind().polling;
+    other.pause();
+    run_until([&] { return polling.owner() == me(); });
+    const base::owned_guard inside(polling);
+    other.go();
+    ASSERT_TRUE(inside);
+    run_until(done);
   }
   // The lane of `far` is lent to `other`, and some messages came that way.
   void lend_far(worker& other) {
