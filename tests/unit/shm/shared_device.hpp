@@ -188,6 +188,8 @@ class shared_device : public testing::Test {
   void poll() { ranks.b.dev->poll(seen, 64); }
   void poll_sender() { ranks.a.poll(); }
   side_inboxes& sides() { return ranks.b.behind().sides; }
+  // Who is inside stays the poller.
+  base::owned& polling() { return ranks.b.behind().polling; }
   // The test's thread polls for both ranks and sends, until done() or far too late.
   void run_until(const std::function<bool()>& done) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -218,10 +220,9 @@ class shared_device : public testing::Test {
   // What `other` does beside the poller, which is the test's thread throughout: it stays inside, or
   // `other` would replace it whenever it has no core.
   void run_beside(worker& other, const std::function<bool()>& done) {
-    base::owned& polling = ranks.b.behind().polling;
     other.pause();
-    run_until([&] { return polling.owner() == me(); });
-    const base::owned_guard inside(polling);
+    run_until([&] { return polling().owner() == me(); });
+    const base::owned_guard inside(polling());
     other.go();
     ASSERT_TRUE(inside);
     run_until(done);

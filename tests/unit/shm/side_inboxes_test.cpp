@@ -57,7 +57,7 @@ TEST_F(side_inboxes_test, lend__a_lane_moves_on_when_another_thread_waits_for_it
 TEST_F(side_inboxes_test, take_back__from_a_thread_that_polls_no_more) {
   worker other([&] { poll(); }, true);
   seen.wanted = {{NEAR, me()}, {FAR, other.id()}};
-  poll();
+  const base::owned_guard inside(polling());
   worker far_sender([&] { say(far); });
   for (int i = 0; i < 10; ++i) {
     other.go();
@@ -88,7 +88,7 @@ TEST_F(side_inboxes_test, take_back__inside_a_handler_of_the_poller) {
     is_inside = false;
     other.go();
   };
-  poll();
+  const base::owned_guard inside(polling());
   worker far_sender([&] { say(far); });
   for (int i = 0; i < 10; ++i) {
     near.bits = 0;
@@ -133,7 +133,7 @@ TEST_F(side_inboxes_test, take_back__by_the_next_device_of_that_number) {
   worker far_sender([&] { say(far); });
   {
     worker other([&] { poll(); });
-    run_until([&] { return sides().lent() == 1; });
+    run_beside(other, [&] { return sides().lent() == 1; });
   }
   ranks.b.out.reset();
   ranks.b.dev.reset();
@@ -146,7 +146,7 @@ TEST_F(side_inboxes_test, lend__a_lane_that_comes_back_soon_waits) {
   sides().rules.soon_us = 1000;
   worker other([&] { poll(); }, true);
   seen.wanted = {{NEAR, me()}, {FAR, other.id()}};
-  poll();
+  const base::owned_guard inside(polling());
   far.bits = NOT_BESIDE;
   worker far_sender([&] { say(far); });
   other.go();
