@@ -15,7 +15,7 @@ PRELUDE = '#!/bin/bash\nname=${0##*/}\necho "$name $*" >>"$FAKE/calls"\n'
 FAKES = {
     "id": "echo 0",
     "nproc": "echo 2",
-    # What is made beside the tests would get nothing for minutes where others keep all processors busy.
+    # In the idle class, what is made beside the tests would get nothing for minutes where others keep all processors busy.
     "chrt": "",
     "c++": "",
     "clang++": "[ $1 != -dumpversion ] || echo 14.0.6",

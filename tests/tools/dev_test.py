@@ -227,6 +227,7 @@ def what_is_built_beside_the_tests_ends_with_them():
     with subprocess.Popen([box.root / "dev", "test", "all"], env=box.environment, stdout=subprocess.DEVNULL,
                           stdin=subprocess.DEVNULL) as run:
         wait_for_file(builder, run)
+        demand(box.calls("chrt --idle -p 0 "), "it gets what the tests leave")
         run.terminate()
     while is_running(int(builder.read_text()), "build/asan"):
         time.sleep(0.02)

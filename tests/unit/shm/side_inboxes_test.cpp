@@ -58,6 +58,7 @@ TEST_F(side_inboxes_test, take_back__from_a_thread_that_polls_no_more) {
   worker other([&] { poll(); }, true);
   seen.wanted = {{NEAR, me()}, {FAR, other.id()}};
   const base::owned_guard inside(polling());
+  ASSERT_TRUE(inside);
   worker far_sender([&] { say(far); });
   for (int i = 0; i < 10; ++i) {
     other.go();
@@ -89,6 +90,7 @@ TEST_F(side_inboxes_test, take_back__inside_a_handler_of_the_poller) {
     other.go();
   };
   const base::owned_guard inside(polling());
+  ASSERT_TRUE(inside);
   worker far_sender([&] { say(far); });
   for (int i = 0; i < 10; ++i) {
     near.bits = 0;
@@ -147,6 +149,7 @@ TEST_F(side_inboxes_test, lend__a_lane_that_comes_back_soon_waits) {
   worker other([&] { poll(); }, true);
   seen.wanted = {{NEAR, me()}, {FAR, other.id()}};
   const base::owned_guard inside(polling());
+  ASSERT_TRUE(inside);
   far.bits = NOT_BESIDE;
   worker far_sender([&] { say(far); });
   other.go();
