@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backends/shm/connections.hpp"
+#include "backends/shm/single_copy.hpp"
 #include "lci/mem/packet_pool.hpp"
 
 namespace lci::shm {
@@ -312,7 +313,7 @@ bool bulk_stream::start_reply(peer& who, const get_record& asked) noexcept {
   s->source = asked.from;
   s->there = {asked.to_slot, asked.to_generation, 0};
   s->size = s->end = asked.size;
-  if (from == nullptr) s->why = "no such registration";
+  if (from == nullptr) s->why = reason_of(copied::unknown);
   activate(who.rank).waiting.push(s);
   ++replies_;
   busy_.store(true, std::memory_order_relaxed);

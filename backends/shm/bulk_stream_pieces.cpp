@@ -8,6 +8,7 @@
 
 #include "backends/shm/bulk_stream.hpp"
 #include "backends/shm/connections.hpp"
+#include "backends/shm/single_copy.hpp"
 #include "lci/mem/packet_pool.hpp"
 
 namespace lci::shm {
@@ -19,7 +20,7 @@ void bulk_stream::retire(flow& f) noexcept {
     if (!p.is_read) f.bytes -= p.size;
     p.of->out -= p.size;
     if (p.packet->length == CHUNK_REFUSED && p.of->why == nullptr) {
-      p.of->why = "the target's registration ended, or does not cover the range";
+      p.of->why = reason_of(copied::unknown);
     } else if (p.packet->length == CHUNK_NOT_READ) {
       f.may_share = false;
       p.of->is_to_repeat = true;

@@ -74,7 +74,7 @@ inbox::outcome inbox::take(rx_lane& lane, const slot& s, slot_header header,
       if (short_gets::is_one(r.to_slot))
         gets_.take_refusal(lane.rank, r, to);
       else
-        flow_.finish_get(lane.rank, {r.to_slot, r.to_generation}, "the target refused it");
+        flow_.finish_get(lane.rank, {r.to_slot, r.to_generation}, reason_of(copied::unknown));
       return outcome::done;
     }
     case slot_kind::read_request:

@@ -4,6 +4,7 @@
 
 #include "backends/shm/landing.hpp"
 #include "backends/shm/peer.hpp"
+#include "backends/shm/single_copy.hpp"
 #include "lci/base/platform.hpp"
 #include "lci/base/thread_id.hpp"
 
@@ -43,7 +44,7 @@ void short_gets::take_reply(rx_lane& lane, const chunk_record& r, mem::packet& p
 
 void short_gets::take_refusal(int rank, const get_failure& r, net::sink& to) noexcept {
   open_get get;
-  if (close(rank, {r.to_slot, r.to_generation}, get)) finish(get, "the target refused it", to);
+  if (close(rank, {r.to_slot, r.to_generation}, get)) finish(get, reason_of(copied::unknown), to);
 }
 
 void short_gets::drop_peer(int rank, net::sink& to) noexcept {

@@ -53,7 +53,7 @@ const char* reason_of(copied c) noexcept {
     case copied::done:
       return nullptr;
     case copied::unknown:
-      return "the target has no such registration, or the range is not inside";
+      return "the target's registration has ended, or does not cover the range";
     case copied::refused:
       return "the system forbids copies between the processes";
     case copied::failed:

@@ -40,7 +40,7 @@ job_end end_of(int rank, const char* phase, const std::function<void()>& action)
                 count.notices);
     return job_end::wrong_count;
   } catch (const std::exception& error) {
-    return has(error, "the target refused it")
+    return has(error, "the target's registration has ended")
                ? ends(job_end::given_up, "an operation's error: ", error.what())
                : ends(job_end::untyped, "an untyped error: ", error.what());
   }

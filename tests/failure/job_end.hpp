@@ -19,7 +19,7 @@ enum class job_end : int {
   start = 11,      // backend_error: the job did not come together
   withdrawn = 12,  // argument_error: a peer that was told before this one ended its registration
   refused = 13,    // another argument_error
-  given_up = 14,   // a get that had begun was refused by a peer that has ended its registration
+  given_up = 14,   // a put or get that had begun: the peer has ended its registration since
   no_memory = 15,  // std::bad_alloc: of start, of a collective or of a call that waits
   wrong_bytes = 20,
   untyped = 21,      // another exception

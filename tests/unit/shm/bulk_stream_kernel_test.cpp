@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "backends/shm/single_copy.hpp"
 #include "tests/unit/shm/pair.hpp"
 
 namespace lci::shm {
@@ -135,7 +136,8 @@ TEST(bulk_stream_kernel, by_both__a_registration_that_ends_is_an_error) {
   ASSERT_TRUE(w.p.b.regions.erase({w.key.slot, w.key.generation}));
   w.finish();
   for (int i = 0; i < 10; ++i) w.p.b.poll();
-  EXPECT_EQ(w.p.a.seen.errors.size(), 1u);
+  ASSERT_EQ(w.p.a.seen.errors.size(), 1u);
+  EXPECT_EQ(w.p.a.seen.errors[0].reason, reason_of(copied::unknown));
   EXPECT_TRUE(w.p.a.seen.completed.empty());
   EXPECT_TRUE(w.p.b.seen.immediates.empty());
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/shm/single_copy.hpp"
 #include "lci/errors.hpp"
 #include "tests/unit/shm/pair.hpp"
 
@@ -194,6 +195,7 @@ TEST(bulk_stream, a_registration_that_ends_under_way__is_an_error_at_the_origin)
   u.p.until([&] { return u.p.a.dev->is_drained(); });
   ASSERT_EQ(u.p.a.seen.errors.size(), 1u);
   EXPECT_EQ(u.p.a.seen.errors[0].context, &context);
+  EXPECT_EQ(u.p.a.seen.errors[0].reason, reason_of(copied::unknown));
   EXPECT_TRUE(u.p.a.seen.completed.empty());
   EXPECT_EQ(u.memory, std::string(u.memory.size(), '.'));
   EXPECT_EQ(u.p.a.net->connections().chunks().outstanding(), 0u);
@@ -207,6 +209,7 @@ TEST(bulk_stream, a_get_whose_source_ends_before_it_is_read__is_an_error) {
   u.p.until([&] { return u.p.a.dev->is_drained(); });
   ASSERT_EQ(u.p.a.seen.errors.size(), 1u);
   EXPECT_EQ(u.p.a.seen.errors[0].context, &context);
+  EXPECT_EQ(u.p.a.seen.errors[0].reason, reason_of(copied::unknown));
 }
 
 TEST(bulk_stream, more_gets_than_a_peer_answers_at_once__all_complete) {
