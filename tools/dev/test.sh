@@ -129,7 +129,8 @@ dev_test() {
   pattern=$(IFS='|' && printf '%s' "$*")
   local presets=${LCI_PRESETS:-release}
   [ "$all" = no ] || presets=${LCI_PRESETS:-release asan tsan}
-  presets=$(xargs <<<"$presets")
+  # Each once, however often it is named: what is built beside the tests is built for the first of them.
+  presets=$(xargs -n 1 <<<"$presets" | awk '!seen[$0]++' | xargs)
   # Before the first build, since an installed package makes CMake look at what there is again.
   need_for_presets
   rm -f build/checks.txt build/roots/ready
