@@ -115,12 +115,13 @@ bool bulk_stream::reply_at_once(int rank, const get_record& asked, const void* f
   if (out_.acquire_poller(rank, lane) != errorcode_t::done) return false;
   mem::packet* const p = peers_.chunks().get();
   if (p == nullptr) return false;
+  std::memcpy(p->payload(), from, asked.size);
+  p->length = static_cast<std::uint32_t>(asked.size);
+  // From here on another device may take it back, once the peer has ended.
   if (!out_.lend(rank, p)) {
     mem::pool_of(*p).put(p);
     return false;
   }
-  std::memcpy(p->payload(), from, asked.size);
-  p->length = static_cast<std::uint32_t>(asked.size);
   const chunk_record r{{asked.to_slot, asked.to_generation, 0},
                        peers_.arena().offset_of(p),
                        static_cast<std::uint32_t>(asked.size),
