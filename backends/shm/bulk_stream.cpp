@@ -290,11 +290,14 @@ void bulk_stream::end_issued(flow& f) noexcept {
 
 void bulk_stream::end(stream* one) noexcept {
   if (!one->is_reply) return finish(one);
-  --replies_;
   give_back(one);
 }
 
+// However many wait: one that is refused would block its lane, and with it the pieces that the
+// peer sends for our own gets. Each takes as much memory here as at the peer.
 bool bulk_stream::start_reply(peer& who, const get_record& asked) noexcept {
+  // Nobody reads the answer, and its end is told once its lanes are empty.
+  if (who.has_ended()) return true;
   const mem::region_table* regions = peers_.config().regions;
   const void* const from =
       regions == nullptr || asked.size == 0
@@ -305,7 +308,6 @@ bool bulk_stream::start_reply(peer& who, const get_record& asked) noexcept {
                                ? reply_at_once(who.rank, asked, from)
                                : refuse_get(who.rank, {asked.to_slot, asked.to_generation});
   if (is_answered) return true;
-  if (replies_ >= MAX_REPLIES) return false;
   stream* const s = make(who.rank);
   if (s == nullptr) return false;
   s->is_reply = true;
@@ -315,7 +317,6 @@ bool bulk_stream::start_reply(peer& who, const get_record& asked) noexcept {
   s->size = s->end = asked.size;
   if (from == nullptr) s->why = reason_of(copied::unknown);
   activate(who.rank).waiting.push(s);
-  ++replies_;
   busy_.store(true, std::memory_order_relaxed);
   return true;
 }

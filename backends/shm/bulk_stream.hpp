@@ -168,8 +168,6 @@ class bulk_stream {
     int rank;
     mem::packet* packet;
   };
-  // A peer may have this many gets under way here before the next one waits in its lane.
-  static constexpr std::size_t MAX_REPLIES = 64;
   static constexpr std::size_t MOST_SPARE = 64;
 
   static bool has_come_back(const mem::packet& p) noexcept {
@@ -230,7 +228,6 @@ class bulk_stream {
 
   // The poller's own.
   flow* active_ = nullptr;     // has something to do
-  std::size_t replies_ = 0;    // streams that are replies
   std::vector<bool> dropped_;  // by rank: drop_peer() has dealt with its end here
 };
 
