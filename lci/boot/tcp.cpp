@@ -1,9 +1,12 @@
 #include "lci/boot/tcp.hpp"
 
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <new>
 #include <thread>
@@ -207,21 +210,40 @@ bool is_self_connected(int fd) noexcept {
          here_size == there_size && std::memcmp(&here, &there, here_size) == 0;
 }
 
-base::descriptor connect_to(const tcp_address& address) noexcept {
-  base::descriptor fd(::socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+// What connect() has come to: an errno value. A host that does not answer at all would keep a
+// blocking call for minutes.
+int wait_connected(int fd, const deadline& until) {
+  if (!wait_for(fd, POLLOUT, until)) return ETIMEDOUT;
+  int error = 0;
+  socklen_t size = sizeof error;
+  return ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
+// Empty: see errno.
+base::descriptor connect_to(const tcp_address& address, const deadline& until) {
+  base::descriptor fd(
+      ::socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   int why = errno;
-  if (fd &&
-      ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.bytes), address.size) == 0) {
-    if (!is_self_connected(fd.get())) {
+  if (fd) {
+    const auto* const to = reinterpret_cast<const sockaddr*>(&address.bytes);
+    why = ::connect(fd.get(), to, address.size) == 0 ? 0 : errno;
+    if (why == EINPROGRESS || why == EINTR) why = wait_connected(fd.get(), until);
+    if (why == 0 && is_self_connected(fd.get())) why = ECONNREFUSED;
+    if (why == 0) {
       set_options(fd.get());
       return fd;
     }
-    errno = ECONNREFUSED;
   }
-  if (fd) why = errno;
   fd.reset();
   errno = why;
   return fd;
+}
+
+// One address may take all the time that there is; of several a dead one must not, and the
+// kernel's second repetition has gone out by then.
+deadline end_of_attempt(std::size_t addresses, const deadline& until) {
+  const auto left = std::chrono::milliseconds(until.remaining_ms());
+  return deadline::in(addresses == 1 ? left : std::min(left, std::chrono::milliseconds(4000)));
 }
 
 // Rank 0 may start later than we do, and an earlier job's rank 0 may be about to exit: refusals and
@@ -233,7 +255,7 @@ std::unique_ptr<bootstrap> join_root(const std::vector<tcp_address>& addresses,
   std::string last;
   do {
     for (const tcp_address& a : addresses) {
-      base::descriptor fd = connect_to(a);
+      base::descriptor fd = connect_to(a, end_of_attempt(addresses.size(), until));
       if (!fd) {
         last = a.text + ": " + errno_text(errno);
         continue;

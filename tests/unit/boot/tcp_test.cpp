@@ -219,6 +219,16 @@ TEST_F(tcp_test, join__rank_0_that_never_comes_is_an_error_with_the_address) {
   const auto results = run_ranks(1, [](int) { return exchange(*open(1, 2), 1); });
   for (const char* part : {"rank 1", "1 s", "MASTER_ADDR", "Connection refused"})
     EXPECT_NE(results[0].text.find(part), std::string::npos) << results[0].text;
+  const lci::base::descriptor listener = listen_somewhere(port_);  // full, it answers nothing
+  vars_.set("MASTER_PORT", std::to_string(port_));
+  const sockaddr_in at = loopback(port_);
+  lci::base::descriptor waiting[40];
+  for (auto& fd : waiting) {
+    fd.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at);
+  }
+  const std::string text = run_ranks(1, [](int) { return exchange(*open(1, 2), 1); })[0].text;
+  EXPECT_NE(text.find("timed out"), std::string::npos) << text;
 }
 
 TEST_F(tcp_test, join__second_process_of_a_rank_gets_the_error_and_the_job_goes_on) {
