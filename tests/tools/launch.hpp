@@ -165,8 +165,8 @@ class lcrun_test : public testing::Test {
  protected:
   lcrun_test() {
     for (const char* name :
-         {"LCT_PMI_BACKEND", "LCI_LCRUN_BACKEND", "LCT_PMI_FILE_DIR", "LCT_PMI_FILE_NRANKS", "RANK",
-          "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
+         {"LCT_PMI_BACKEND", "LCI_LCRUN_BACKEND", "LCI_LCRUN_HOSTS_BACKEND", "LCT_PMI_FILE_DIR",
+          "LCT_PMI_FILE_NRANKS", "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
       vars_.unset(name);
   }
   lci::test::scoped_env vars_;

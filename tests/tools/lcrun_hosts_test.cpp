@@ -105,6 +105,14 @@ TEST_F(lcrun_hosts_test, hosts__one_that_cannot_be_reached_is_named) {
   EXPECT_NE(run.err().find("--ssh"), std::string::npos) << run.err();
 }
 
+TEST_F(lcrun_hosts_test, hosts__an_lcrun_inside_a_rank_starts_a_job_of_its_own) {
+  launch run(on_hosts(
+      2, {"/bin/sh", "-c", std::string(LCI_LCRUN) + " -n 2 " + PROBE + " exchange 1 say inner"}));
+  EXPECT_EQ(run.finish(), 0) << run.err();
+  EXPECT_EQ(launch::count(run.out(), "inner 0/2 lcrun"), 2u) << run.out();
+  EXPECT_EQ(launch::count(run.out(), "inner 1/2 lcrun"), 2u) << run.out();
+}
+
 TEST_F(lcrun_hosts_test, hosts__nothing_survives_kill_9_of_lcrun) {
   launch run(on_hosts(4, {PROBE, "own_group", "exchange", "1", "say", "\nready", "hang"}));
   ASSERT_TRUE(run.wait_for("ready", 4));

@@ -91,6 +91,7 @@ void job::stop_waiting_for_pages() {
 // The time is over: the page comes first, since it is about the present state.
 void job::run_out_of_time() {
   timeout_ = lci::boot::deadline::never();
+  if (ending_) return;  // by a rank that failed, whose status counts
   say(time_text());
   status_ = 124;
   ends_with_page_ = true;

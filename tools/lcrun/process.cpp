@@ -21,6 +21,8 @@ namespace {
 constexpr const char* BACKEND = "LCT_PMI_BACKEND";
 // The list that lcrun has put there, by which lci tells it from a user's.
 constexpr const char* BACKEND_BY_US = "LCI_LCRUN_BACKEND";
+// Set to the list where that is of --hosts: to lci such a list is a user's.
+constexpr const char* BACKEND_OF_HOSTS = "LCI_LCRUN_HOSTS_BACKEND";
 // Words that every implementation of the interface knows: lcrun also starts programs built with
 // another one.
 constexpr const char* KNOWN_TO_ALL = "file,local";
@@ -36,7 +38,8 @@ bool list_holds(std::string_view list, std::string_view word) {
 // Empty: the user has set nothing, although an lcrun that we run under may have.
 std::string users_backend(const environment& env) {
   const std::string list = env.get(BACKEND);
-  return list == env.get(BACKEND_BY_US) ? std::string() : list;
+  const bool is_ours = list == env.get(BACKEND_BY_US) || list == env.get(BACKEND_OF_HOSTS);
+  return is_ours ? std::string() : list;
 }
 
 // Runs between fork and exec: only calls that are safe there.
@@ -117,6 +120,7 @@ void set_rank_variables(environment& env, const job_environment& job, int rank) 
     env.set("LCT_PMI_TCP_KEY", job.secret);
   }
   env.set(BACKEND_BY_US, "");
+  env.set(BACKEND_OF_HOSTS, job.address.empty() ? "" : env.get(BACKEND));
   if (!is_by_user) {
     env.set(BACKEND, KNOWN_TO_ALL);
     env.set(BACKEND_BY_US, KNOWN_TO_ALL);
