@@ -8,6 +8,12 @@
 #include "lci/errors.hpp"
 
 namespace lcrun {
+namespace {
+
+// In the background a read would stop us.
+bool is_in_foreground() noexcept { return ::tcgetpgrp(STDIN_FILENO) == ::getpgrp(); }
+
+}  // namespace
 
 input::input() : nothing_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {
   if (!nothing_) throw lci::backend_error("cannot open /dev/null: " + lci::boot::errno_text(errno));
@@ -29,15 +35,20 @@ void input::add_to(std::vector<pollfd>& set) const {
   if (!our_end_) return;
   if (!pending_.empty())
     set.push_back(pollfd{our_end_.get(), POLLOUT, 0});
-  else if (::tcgetpgrp(STDIN_FILENO) == ::getpgrp())  // in the background a read would stop us
+  else if (is_in_foreground())
     set.push_back(pollfd{STDIN_FILENO, POLLIN, 0});
+}
+
+bool input::waits_for_foreground() const noexcept {
+  return our_end_ && pending_.empty() && !is_in_foreground();
 }
 
 void input::handle(const std::vector<pollfd>& set) {
   if (!our_end_) return;
   for (const pollfd& entry : set) {
     if (entry.revents == 0) continue;
-    if (entry.fd == STDIN_FILENO) read_terminal();
+    // The user may have sent us to the background since it was asked for.
+    if (entry.fd == STDIN_FILENO && is_in_foreground()) read_terminal();
     if (our_end_ && entry.fd == our_end_.get()) write_pipe();
   }
 }

@@ -22,6 +22,9 @@ class input {
   // Rank 0 has been started and has its own copy of the descriptor.
   void started() noexcept { rank0_end_.reset(); }
   void add_to(std::vector<pollfd>& set) const;
+  // No event tells when we are in the foreground again: look once more after so long.
+  static constexpr int LOOK_AGAIN_MS = 500;
+  bool waits_for_foreground() const noexcept;
   void handle(const std::vector<pollfd>& set);
 
  private:

@@ -41,12 +41,20 @@ void raise_descriptor_limit(const rlimit& was, int nprocs) {
   ::setrlimit(RLIMIT_NOFILE, &wanted);
 }
 
+// As nohup and a script's background jobs have it.
+bool is_ignored(int signal) {
+  struct sigaction now {};
+  return ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 // From here on, signals are read in the poll loop; ranks get the old mask back.
 lci::base::descriptor redirect_signals(inherited_state& was) {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD})
-    sigaddset(&set, signal);
+  // One that is blocked would be read even if it is ignored.
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+    if (!is_ignored(signal)) sigaddset(&set, signal);
+  for (const int signal : {SIGUSR1, SIGUSR2, SIGCHLD}) sigaddset(&set, signal);
   ::sigprocmask(SIG_BLOCK, &set, &was.mask);
   // If SIGCHLD were ignored, inherited from our parent, we would not get the statuses.
   ::signal(SIGCHLD, SIG_DFL);
