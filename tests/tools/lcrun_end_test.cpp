@@ -28,6 +28,34 @@ TEST_F(lcrun_end_test, signals__death_by_a_signal_that_was_passed_on_is_no_surpr
   EXPECT_EQ(run.err(), "");
 }
 
+// As under nohup. What is forwarded otherwise is not even read: the second would end the job.
+TEST_F(lcrun_end_test, signals__that_were_ignored_stay_so) {
+  const auto before = ::signal(SIGHUP, SIG_IGN);
+  launch run({"-n", "3", "/bin/sh", "-c",
+              "trap 'echo got it; exit 0' USR2; echo ready; while :; do sleep 0.05; done"});
+  ::signal(SIGHUP, before);
+  ASSERT_TRUE(run.wait_for("ready", 3));
+  run.signal(SIGHUP);
+  run.signal(SIGHUP);
+  run.signal(SIGUSR2);
+  EXPECT_EQ(run.finish(), 0) << run.err();
+  EXPECT_EQ(launch::count(run.out(), "got it"), 3u);
+}
+
+// Where the limit comes first, on a slow machine, there is nothing to see.
+TEST_F(lcrun_end_test, timeout__after_a_failure_leaves_its_status) {
+  for (int i = 0; i < 3; ++i) {
+    launch run({"-n", "2", "--timeout", "1", "/bin/sh", "-c",
+                "[ $LCI_LCRUN_RANK = 0 ] && exit 3; trap '' TERM; while :; do sleep 0.05; done"});
+    const int status = run.finish();
+    if (run.err().find("exited with status 3") == std::string::npos) continue;
+    EXPECT_EQ(status, 3);
+    EXPECT_EQ(run.err().find("timeout"), std::string::npos) << run.err();
+    return;
+  }
+  GTEST_SKIP() << "it takes a second to start a process";
+}
+
 TEST_F(lcrun_end_test, crash__what_ranks_have_started_ends_with_the_job) {
   launch run({"-n", "3", PROBE, "own_group", "exchange", "1", "kill", "0", "9", "hang"});
   EXPECT_EQ(run.finish(), 128 + SIGKILL);
@@ -59,6 +87,48 @@ TEST_F(lcrun_end_test, crash__nothing_survives_kill_9_of_lcrun) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_TRUE(std::filesystem::is_empty(base));
   std::filesystem::remove_all(base);
+}
+
+// As `timeout` in a script and daemons do.
+std::vector<std::string> with_strays(const std::string& words) {
+  return {"-n", "2", "/bin/sh", "-c",
+          "setsid sleep 1000 & echo $!; exec " + PROBE + " exchange 1 " + words};
+}
+
+TEST_F(lcrun_end_test, crash__what_ranks_have_started_in_sessions_ends_with_the_job) {
+  launch run(with_strays("exit 0 7 hang"));
+  EXPECT_EQ(run.finish(), 7) << run.err();
+  const auto pids = pids_in(run.out());
+  EXPECT_EQ(pids.size(), 2u);
+  EXPECT_TRUE(all_gone(pids));
+}
+
+TEST_F(lcrun_end_test, crash__no_session_survives_kill_9_of_lcrun) {
+  launch run(with_strays("say ready hang"));
+  ASSERT_TRUE(run.wait_for("ready", 2));
+  run.signal(SIGKILL);
+  EXPECT_EQ(run.finish(), 128 + SIGKILL);
+  std::vector<pid_t> pids;
+  for (const std::string& line : lines_of(run.out()))
+    for (const pid_t pid : pids_in(line)) pids.push_back(pid);
+  EXPECT_EQ(pids.size(), 2u) << run.out();
+  EXPECT_TRUE(all_gone(pids));
+}
+
+// The inner one's warden has the outer job's environment.
+TEST_F(lcrun_end_test, crash__of_an_lcrun_inside_a_rank_nothing_is_left) {
+  launch run({"-n", "2", "/bin/sh", "-c",
+              "if [ $LCI_LCRUN_RANK = 0 ]; then exec " + std::string(LCI_LCRUN) + " -n 2 " + PROBE +
+                  " own_group exchange 1 say ready hang; fi; exec " + PROBE + " hang"});
+  ASSERT_TRUE(run.wait_for("ready", 2)) << run.err();
+  run.signal(SIGTERM);
+  run.signal(SIGTERM);
+  run.finish();
+  std::vector<pid_t> pids;
+  for (const std::string& line : lines_of(run.out()))
+    for (const pid_t pid : pids_in(line)) pids.push_back(pid);
+  EXPECT_EQ(pids.size(), 4u) << run.out();
+  EXPECT_TRUE(all_gone(pids));
 }
 
 TEST_F(lcrun_end_test, crash__next_job_starts_as_if_nothing_had_been) {

@@ -48,9 +48,9 @@ job::job(const options& opts, const inherited_state& was, lci::base::descriptor 
       directory_(std::move(directory)),
       orders_(orders),
       under_orders_(orders != nullptr),
-      warden_(directory_),
       socket_(random_socket_name("lci-lcrun-")),
       report_socket_(random_socket_name("lci-report-")),
+      warden_(socket_, directory_),
       service_(lci::boot::listen_abstract(socket_), opts.nprocs, ::geteuid(), true),
       inquiry_(report_socket_),
       shared_sink_(same_file(STDOUT_FILENO, STDERR_FILENO)) {}
@@ -134,6 +134,9 @@ int job::wait_ms() const {
     const int left = d->remaining_ms();
     if (left >= 0 && (wait < 0 || left < wait)) wait = left;
   }
+  if (orders_ == nullptr && input_.waits_for_foreground() &&
+      (wait < 0 || wait > input::LOOK_AGAIN_MS))
+    wait = input::LOOK_AGAIN_MS;
   return wait;
 }
 
@@ -296,6 +299,7 @@ void job::kill_all(int signal) noexcept {
 // All ranks have ended (or could not be started). The processes that they started end with them.
 void job::finish() {
   for (const rank_process& p : ranks_) ::kill(-p.pid, SIGKILL);
+  if (opts_.hosts.empty()) kill_strays(socket_);
   for (rank_process& p : ranks_) {
     for (line_stream* stream : {p.out.get(), p.err.get()}) {
       stream->drain();

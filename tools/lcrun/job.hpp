@@ -100,8 +100,8 @@ class job {
   const std::string directory_;
   const mission* const orders_;  // null: a user has started this lcrun
   bool under_orders_;            // the stream of orders is open
+  const std::string socket_, report_socket_;
   warden warden_;
-  std::string socket_, report_socket_;
   lci::boot::kv::service service_;
   inquiry inquiry_;
   input input_;

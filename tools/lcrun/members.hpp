@@ -36,4 +36,9 @@ class process_groups {
 // Whether the process has a handler for that signal.
 bool handles(pid_t pid, int signal);
 
+// Kills what the ranks of a job have started in groups of their own, as `timeout` and `setsid` do:
+// the processes of this user whose environment began with LCI_LCRUN_SOCKET=socket. Not those that
+// were started without it, nor wardens, which end what is left of an lcrun that was a rank's.
+void kill_strays(const std::string& socket) noexcept;
+
 }  // namespace lcrun

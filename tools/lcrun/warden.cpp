@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "tools/lcrun/members.hpp"
+
 namespace lcrun {
 
 namespace {
@@ -32,9 +34,10 @@ void close_all_but(int kept) noexcept {
   }
 }
 
-[[noreturn]] void stand_guard(int pipe, const std::string& directory) noexcept {
+[[noreturn]] void stand_guard(int pipe, const std::string& socket,
+                              const std::string& directory) noexcept {
   ::setsid();  // signals for the launcher's group do not reach us
-  ::prctl(PR_SET_NAME, "lcrun-warden", 0, 0, 0);
+  ::prctl(PR_SET_NAME, WARDEN_NAME, 0, 0, 0);
   close_all_but(pipe);
   std::vector<pid_t> groups;
   for (;;) {
@@ -46,13 +49,14 @@ void close_all_but(int kept) noexcept {
     groups.push_back(group);
   }
   for (const pid_t group : groups) ::kill(-group, SIGKILL);
+  if (!groups.empty()) kill_strays(socket);
   if (!directory.empty()) remove_tree(directory);
   ::_exit(0);
 }
 
 }  // namespace
 
-warden::warden(const std::string& directory) {
+warden::warden(const std::string& socket, const std::string& directory) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return;
   lci::base::descriptor read_end(ends[0]);
@@ -60,7 +64,7 @@ warden::warden(const std::string& directory) {
   pid_ = ::fork();
   if (pid_ == 0) {
     pipe_.reset();
-    stand_guard(read_end.get(), directory);
+    stand_guard(read_end.get(), socket, directory);
   }
   if (pid_ < 0) {
     std::perror("lcrun: cannot start the warden; processes started by ranks may survive kill -9");

@@ -1,8 +1,8 @@
 // A small process that outlives the launcher briefly: when the launcher is killed (kill -9), it
-// kills the process groups of all ranks, so that everything that ranks have started ends too, and
-// removes the job's directory. The kernel's parent-death signal alone reaches only the ranks
-// themselves.
-// Threads: the launcher must be single-threaded when it makes one.
+// kills the process groups of all ranks and their strays (members.hpp), so that everything that
+// ranks have started ends too, and removes the job's directory. The kernel's parent-death signal
+// alone reaches only the ranks themselves. Threads: the launcher must be single-threaded when it
+// makes one.
 #pragma once
 
 #include <sys/types.h>
@@ -13,10 +13,13 @@
 
 namespace lcrun {
 
+// Of its process, as ps shows it.
+inline constexpr const char* WARDEN_NAME = "lcrun-warden";
+
 class warden {
  public:
-  // `directory` is removed with what is in it; empty = none.
-  explicit warden(const std::string& directory);
+  // `socket` tells the job's processes; `directory` is removed with what is in it; empty = none.
+  warden(const std::string& socket, const std::string& directory);
   ~warden();  // ends the process
   warden(const warden&) = delete;
   warden& operator=(const warden&) = delete;
