@@ -59,6 +59,7 @@ struct sync_args {
   status_t* p_out = nullptr;
   runtime_t runtime;
   device_t device;          // sync_wait only
+  endpoint_t endpoint;      // sync_wait only: names its device, where `device` is empty
   bool do_progress = true;  // sync_wait only
   bool needs_all = false;   // sync_wait only: a rank that is lost already ends it too
 };

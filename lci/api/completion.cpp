@@ -31,6 +31,8 @@ comp_attr_t attr_for(const detail::alloc_comp_args& args) {
 device_t device_to_serve(const detail::sync_args& args) {
   api::check_given(args.runtime);
   if (args.device.p_impl != nullptr) return args.device;
+  if (args.endpoint.p_impl != nullptr)
+    return device_t(&base::check_live(args.endpoint.p_impl, "endpoint")->device);
   const runtime_t runtime =
       args.runtime.p_impl != nullptr ? args.runtime : runtime::global().default_runtime;
   if (runtime.p_impl == nullptr) return device_t();

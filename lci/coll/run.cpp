@@ -253,6 +253,7 @@ void run_and_wait(plan_t&& plan, const resources_t& resources, reduce_op_t op, c
   waited.comp = *sync;
   waited.runtime = resources.runtime;
   waited.device = resources.device;
+  waited.endpoint = resources.endpoint;
   waited.needs_all = true;
   detail::sync_wait(waited);
 }

@@ -40,6 +40,23 @@ TEST(resources, an_endpoint_of_the_caller) {
   free_endpoint(&endpoint);
 }
 
+// Nothing else makes progress on that device: the calls themselves have to.
+TEST(resources, an_endpoint_of_another_device) {
+  device_t device = alloc_device();
+  endpoint_t endpoint = alloc_endpoint_x().device(device)();
+  for (int i = 0; i < 10; ++i) barrier_x().endpoint(endpoint)();
+  const auto in = contribution(get_rank_me(), 2000);
+  std::vector<uint64_t> out(2000);
+  allreduce_x(in.data(), out.data(), 2000, 8, add_u64).endpoint(endpoint)();
+  EXPECT_EQ(out, sum_of_all(2000));
+  uint64_t all[64] = {}, mine = item_of(get_rank_me(), 0);
+  allgather_x(&mine, all, 8).endpoint(endpoint)();
+  for (int rank = 0; rank < get_rank_n(); ++rank) EXPECT_EQ(all[rank], item_of(rank, 0));
+  barrier();
+  free_endpoint(&endpoint);
+  free_device(&device);
+}
+
 TEST(resources, engines_of_the_caller_count_their_collectives_apart) {
   matching_engine_t engines[2] = {alloc_matching_engine(), alloc_matching_engine()};
   barrier();  // an engine is ready for messages when its rank has made it

@@ -181,6 +181,15 @@ TEST_F(no_default, device) {
   given_t with;
   with.device = lci::alloc_device();
   everything_works(with);
+  // The endpoint alone says which device.
+  given_t with_endpoint;
+  with_endpoint.endpoint = lci::alloc_endpoint_x().device(with.device)();
+  for (const call_t& each : collectives(with_endpoint)) {
+    SCOPED_TRACE(each.name);
+    each.run();
+  }
+  with(lci::barrier_x());
+  lci::free_endpoint(&with_endpoint.endpoint);
   lci::free_device(&with.device);
 }
 
