@@ -70,7 +70,7 @@ void agreement_t::merge(const void* from, const void*, void* into, size_t) {
 }
 
 void agreement_t::check() const {
-  if (view_.has_other == 0) return;
+  if (!has_difference()) return;
   const auto text = [](const said_t& said) {
     return "rank " + std::to_string(said.rank) + " calls " + said.operation + " with count " +
            std::to_string(said.count) + ", item size " + std::to_string(said.item_size) +

@@ -36,7 +36,9 @@ class agreement_t {
   void write(plan_t& plan);
   // The operator that the plan needs, a reduce_op_t.
   static void merge(const void* from, const void*, void* into, size_t);
-  // After the plan: throws argument_error that names two ranks that differ: this one and another,
+  // After the plan.
+  bool has_difference() const { return view_.has_other != 0; }
+  // The same: throws argument_error that names two ranks that differ: this one and another,
   // if this one is among them.
   void check() const;
 

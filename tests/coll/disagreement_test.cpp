@@ -34,6 +34,20 @@ class disagreement : public testing::Test {
     return text != nullptr && std::strcmp(text, "1") == 0;
 #endif
   }
+  // A call that does not wait: progress tells, or the call itself if all ranks were faster.
+  void expect_to_hear_later() {
+    comp_t counter = alloc_counter();
+    bool is_told = false;
+    try {
+      broadcast_x(values_, is_odd_one() ? 16 : 8, 0).comp(counter)();
+      for (;;) progress();
+    } catch (const argument_error& error) {
+      is_told = std::strstr(error.what(), "count 16") != nullptr;
+    }
+    EXPECT_TRUE(is_told);
+    EXPECT_EQ(counter_get(counter), 0);
+    free_comp(&counter);
+  }
   static bool is_odd_one() { return get_rank_me() == get_rank_n() - 1; }
   uint64_t values_[8] = {7, 7, 7, 7, 7, 7, 7, 7};
 };
@@ -66,18 +80,17 @@ TEST_F(disagreement, operation) {
   EXPECT_TRUE(throws_with<argument_error>(call, {"barrier", "broadcast"}));
 }
 
-TEST_F(disagreement, with_a_completion_object__progress_tells) {
-  comp_t counter = alloc_counter();
-  bool is_told = false;
-  try {
-    broadcast_x(values_, is_odd_one() ? 16 : 8, 0).comp(counter)();
-    for (;;) progress();
-  } catch (const argument_error& error) {
-    is_told = std::strstr(error.what(), "count 16") != nullptr;
+TEST_F(disagreement, with_a_completion_object__progress_tells) { expect_to_hear_later(); }
+
+// All ranks have to count alike, whether they wait or not: TearDown() shows that they did.
+TEST_F(disagreement, of_a_rank_that_waits_with_others_that_do_not) {
+  if (get_rank_me() == 0) {
+    EXPECT_TRUE(throws_with<argument_error>([&] { broadcast(values_, 8, 0); },
+                                            {"broadcast", "count 16", "count 8"}));
+  } else {
+    expect_to_hear_later();
   }
-  EXPECT_TRUE(is_told);
-  EXPECT_EQ(counter_get(counter), 0);
-  free_comp(&counter);
+  barrier();
 }
 
 }  // namespace
