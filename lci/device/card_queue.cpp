@@ -106,22 +106,22 @@ void card_queue::look_at(std::uint64_t index, std::uint64_t available) noexcept 
 }
 
 // Copies and reads that request. Not none: it is not to be done. Of bytes whose length cannot be
-// believed one block is passed over.
+// believed one block is passed over. Behind an error nothing is parsed: the world may still read
+// the inline bytes of a request that was under way then.
 syndrome card_queue::read(std::uint64_t index, std::uint64_t available) noexcept {
   octoword copy[wqe::MAX_OCTOWORDS];
   copy[0] = *octoword_at(options_.ring, index, 0);
   const std::uint32_t octowords = octowords_in(copy[0]);
   blocks_ = wqe::blocks_of(octowords);
-  if (octowords == 0 || blocks_ > available) {
+  const bool is_sound = octowords != 0 && blocks_ <= available;
+  if (!is_sound || has_failed_) {
     request_.restart();
     request_.op = static_cast<opcode>(wqe::be32(copy[0].word[0]) & 0xff);
-    blocks_ = 1;
+    if (!is_sound) blocks_ = 1;
     return has_failed_ ? syndrome::flushed : syndrome::local_qp_operation;
   }
   for (std::uint32_t k = 1; k < octowords; ++k) copy[k] = *octoword_at(options_.ring, index, k);
-  const syndrome found =
-      parse(copy, octowords, index, options_.qpn, options_.max_message, &request_);
-  return has_failed_ ? syndrome::flushed : found;
+  return parse(copy, octowords, index, options_.qpn, options_.max_message, &request_);
 }
 
 // The request that was looked at. retry: it has to go alone.

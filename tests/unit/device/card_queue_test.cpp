@@ -235,8 +235,9 @@ TEST_F(card_queue_test, progress__a_mailbox_is_believed_for_a_ring_at_most) {
 // A world that is slow: nothing behind the request begins before it is done.
 class slow_world final : public world {
  public:
-  answer put(opcode, const local_data&, remote_place, std::uint32_t, bool) noexcept override {
+  answer put(opcode, const local_data& from, remote_place, std::uint32_t, bool) noexcept override {
     ++puts;
+    given = from.pieces[0].at;
     return {outcome::posted, {}};
   }
   answer get(remote_place, const local_data&) noexcept override { return {}; }
@@ -246,6 +247,7 @@ class slow_world final : public world {
   }
   answer poll() noexcept override { return next; }
   int puts = 0;
+  const std::byte* given = nullptr;  // of the last put
   answer next{outcome::posted, {}};
 };
 
@@ -263,6 +265,33 @@ TEST_F(card_queue_test, progress__what_is_posted_ends_before_the_next_begins) {
   EXPECT_EQ(card.progress_st(), 1u);
   completed();
   EXPECT_EQ(completed(status::failed).error, syndrome::retry_exceeded);
+}
+
+// The world has given the request up, but a network may still read its inline bytes.
+TEST_F(card_queue_test, progress__behind_an_error_the_inline_bytes_given_stay) {
+  slow_world slow;
+  card_queue card(p->options, p->keys, slow);
+  const std::uint64_t values[] = {0x1111111111111111, 0x2222222222222222};
+  for (const std::uint64_t& value : values) {
+    send_request r = request_for(opcode::rdma_write);
+    r.inline_data = &value;
+    r.inline_length = sizeof(value);
+    r.raddr = p->remote.address();
+    r.rkey = p->rkey;
+    ASSERT_EQ(wqe::post(p->queue, r, &p->end), status::ok);
+  }
+  EXPECT_EQ(card.progress_st(), 0u);
+  ASSERT_NE(slow.given, nullptr);
+  slow.next = failed(syndrome::flushed);
+  EXPECT_EQ(card.progress_st(), 2u);
+  EXPECT_EQ(slow.puts, 1);
+  EXPECT_EQ(std::memcmp(slow.given, &values[0], sizeof(values[0])), 0);
+  for (std::uint16_t i = 0; i < 2; ++i) {
+    const wqe::completion c = completed(status::failed);
+    EXPECT_EQ(c.error, syndrome::flushed);
+    EXPECT_EQ(c.send_opcode, 0x08);
+    EXPECT_EQ(c.wqe_counter, i);
+  }
 }
 
 TEST_F(card_queue_test, progress__read_index_frees_a_poster_without_completions) {

@@ -95,6 +95,19 @@ TEST_F(endpoint_test, abort__ends_waits_and_queues_and_is_not_reported) {
   EXPECT_EQ(theirs_[0], 0u);
 }
 
+TEST_F(endpoint_test, abort__a_put_under_way_keeps_its_bytes) {
+  job_.meet();
+  job_.sim().change([](test::sim_options& o) { o.late = true; });
+  EXPECT_EQ(gpu::put_value(ep_, 1, {there_, 0}, std::uint64_t{0xaaaa}), status::ok);
+  one().serve_st();
+  EXPECT_EQ(gpu::put_value(ep_, 1, {there_, 8}, std::uint64_t{0xbbbb}), status::ok);
+  abort_gpu_endpoint_x(&ep_).call();
+  one().serve_st();
+  job_.step(50);
+  EXPECT_EQ(theirs_[0], 0xaaaau);
+  EXPECT_EQ(theirs_[1], 0u);
+}
+
 // Nobody makes progress.
 TEST_F(endpoint_test, limit__a_full_queue_and_waits) {
   gpu::endpoint_t short_of_time = job_.endpoint(16, 5);
