@@ -94,6 +94,8 @@ class imported_gpu final : public imported_memory {
       owner_->check(h);
       throw buffer_error(buffer_fault::no_gpu, why_not);
     }
+    // CUDA IPC takes nothing out of the owner, so nothing else has shown that it is the same.
+    if (!has_fd) owner_->check_program(h);
     at = mapped_.at();
     how = "memory of GPU " + std::to_string(device) + " of " + owner_text(h) + ", " +
           (has_fd ? "VMM, its descriptor by " + owner_->how() : std::string("by CUDA IPC"));

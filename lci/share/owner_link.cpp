@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "lci/share/server.hpp"
 
@@ -42,6 +43,13 @@ uid_t user_of(int pid) {
   struct stat about {};
   const std::string place = "/proc/" + std::to_string(pid);
   return stat(place.c_str(), &about) == 0 ? about.st_uid : 0;
+}
+
+// The kernel's name of an open file.
+std::pair<dev_t, ino_t> file_of(int fd) {
+  struct stat about {};
+  fstat(fd, &about);
+  return {about.st_dev, about.st_ino};
 }
 
 [[noreturn]] void refuse(buffer_fault fault, const handle& h, const std::string& why) {
@@ -81,6 +89,7 @@ std::shared_ptr<owner_link> owner_link::open(const handle& h, const owner_calls&
     refuse(buffer_fault::other_user, h, OF_ANOTHER);
   const base::descriptor page = made->fetch(h, h.page_fd, false, made->how_);
   made->page_ = open_page(page.get());
+  made->page_file_ = file_of(page.get());
   return made;
 }
 
@@ -100,7 +109,17 @@ base::descriptor owner_link::take_memory(const handle& h) const {
   base::descriptor fd = fetch(h, h.memory_fd, true, how);
   // The number may have become another's before it was fetched; then the handle was withdrawn.
   if (const verdict found = compare(h); found != verdict::same) refuse_by(found, h);
+  check_program(h);
   return fd;
+}
+
+// The page outlives the program that wrote it, so its words do not tell. Who has the page's
+// descriptor has not started another program, which closes it; its number may be another's then.
+void owner_link::check_program(const handle& h) const {
+  std::string how;
+  const base::descriptor page = fetch(h, h.page_fd, false, how);
+  if (file_of(page.get()) != page_file_)
+    refuse(buffer_fault::forged, h, "has started another program since");
 }
 
 // pidfd_getfd; for memory files also /proc, which asks for less; then the owner's server.

@@ -5,8 +5,11 @@
 // so. Nothing waits: the longest is an answer of the owner's server, which has a limit of a second.
 #pragma once
 
+#include <sys/types.h>
+
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "lci/base/descriptor.hpp"
 #include "lci/share/page.hpp"
@@ -32,8 +35,11 @@ class owner_link {
   // That the owner lives and stands by the handle. Throws buffer_error: owner_gone, stale, forged.
   void check(const handle& h) const;
   // The descriptor behind the memory. Throws buffer_error, also when the handle is withdrawn
-  // meanwhile.
+  // meanwhile, or the owner has started another program.
   base::descriptor take_memory(const handle& h) const;
+  // That the owner still runs the program whose page this is. Throws buffer_error: forged, and what
+  // a fetch may.
+  void check_program(const handle& h) const;
   const std::string& how() const noexcept { return how_; }
 
  private:
@@ -45,7 +51,8 @@ class owner_link {
   int pid_ = 0;
   std::uint64_t start_time_ = 0;
   page_view page_;
-  std::string how_;  // for people: how descriptors are fetched
+  std::pair<dev_t, ino_t> page_file_;  // the file that it maps
+  std::string how_;                    // for people: how descriptors are fetched
 };
 
 }  // namespace lci::share

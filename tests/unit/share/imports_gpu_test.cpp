@@ -1,6 +1,8 @@
 // Buffers in GPU memory between two programs, where the loader finds the mock driver
 // (unit_share_on_mock); skipped elsewhere. Owners are started as programs, because CUDA does not
 // work in a child of fork().
+#include <fcntl.h>
+
 #include <array>
 #include <cstdlib>
 #include <filesystem>
@@ -140,6 +142,27 @@ TEST_P(imports_gpu_test, owner_that_dies__is_told_and_nothing_stays) {
     EXPECT_EQ(fault_of([&] { b.check(); }), buffer_fault::owner_gone);
     EXPECT_EQ(fault_of([&] { buffer::import(handle); }), buffer_fault::owner_gone);
   }
+  EXPECT_EQ(held(), 0u);
+}
+
+// The page's number is looked at last, and is another file's by then.
+TEST_P(imports_gpu_test, import__of_an_owner_that_started_another_program) {
+  static const published_page* of_another = nullptr;
+  static int page_fd = -1, page_calls = 0;
+  owner_program owner(GetParam());
+  const std::string bytes = owner.with().hear();
+  const published_page other;
+  of_another = &other;
+  page_fd = handle::decode(bytes).page_fd;
+  page_calls = 0;
+  owner_calls calls = system_owner_calls();
+  calls.fetch = [](int process, int number) {
+    if (number == page_fd && ++page_calls == 2) return fcntl(of_another->fd(), F_DUPFD_CLOEXEC, 0);
+    return system_owner_calls().fetch(process, number);
+  };
+  imports all(calls);
+  std::size_t offset = 0, size = 0;
+  EXPECT_EQ(fault_of([&] { all.open(bytes, offset, size); }), buffer_fault::forged);
   EXPECT_EQ(held(), 0u);
 }
 

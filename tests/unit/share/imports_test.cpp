@@ -1,8 +1,12 @@
 #include "lci/share/imports.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <random>
 
 #include "lci/share/exports.hpp"
@@ -173,6 +177,58 @@ TEST(imports_test, open__owner_that_starts_another_program) {
     usleep(1000);
   EXPECT_EQ(fault_of([&] { opened_by(later, bytes); }), buffer_fault::forged);
   owner.kill();
+}
+
+// The owner's socket, and the numbers of its page and its memory.
+constexpr const char* SECOND_PROGRAM = "LCI_TEST_SECOND_PROGRAM";
+constexpr int HIGH = 500;  // descriptors from here on are in nobody's way
+
+// What the owner below starts: it has a page and memory of its own under the same numbers.
+TEST(imports_test, DISABLED_second_program) {
+  const char* const said = std::getenv(SECOND_PROGRAM);
+  ASSERT_NE(said, nullptr);
+  int socket = -1, page_fd = -1, memory_fd = -1;
+  ASSERT_EQ(std::sscanf(said, "%d %d %d", &socket, &page_fd, &memory_fd), 3);
+  buffer b = buffer::create(PAGE);
+  const handle own = handle::decode(b.export_handle());
+  const base::descriptor page(fcntl(own.page_fd, F_DUPFD_CLOEXEC, HIGH));
+  const base::descriptor memory(fcntl(own.memory_fd, F_DUPFD_CLOEXEC, HIGH));
+  ASSERT_EQ(dup2(page.get(), page_fd), page_fd);
+  ASSERT_EQ(dup2(memory.get(), memory_fd), memory_fd);
+  const talk t(socket);
+  t.say("here");
+  t.hear();
+}
+
+// What has been published once is compared with the page of the first program as long as that is
+// mapped here, and would be found there.
+TEST(imports_test, open__next_memory_of_an_owner_that_started_another_program) {
+  owner_process owner([](talk t) {
+    buffer one = buffer::create(PAGE), next = buffer::create(PAGE);
+    t.say(one.export_handle());
+    const std::string bytes = next.export_handle();
+    t.say(bytes);
+    t.hear();
+    const handle h = handle::decode(bytes);
+    const int socket = fcntl(t.number(), F_DUPFD, HIGH);
+    const std::string told = std::to_string(socket) + " " + std::to_string(h.page_fd) + " " +
+                             std::to_string(h.memory_fd);
+    setenv(SECOND_PROGRAM, told.c_str(), 1);
+    const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+    execl(self.c_str(), self.c_str(), "--gtest_also_run_disabled_tests",
+          "--gtest_filter=imports_test.DISABLED_second_program", nullptr);
+    _exit(2);
+  });
+  const std::string bytes = owner.with().hear(), next = owner.with().hear();
+  imports all;
+  const opened one = opened_by(all, bytes);
+  owner.with().say("go");
+  ASSERT_EQ(owner.with().hear(), "here");
+  const test::leak_guard guard;
+  const std::size_t mapped = count_mappings();
+  EXPECT_EQ(fault_of([&] { opened_by(all, next); }), buffer_fault::forged);
+  EXPECT_EQ(count_mappings(), mapped);
+  EXPECT_EQ(all.size(), 1u);
 }
 
 TEST(imports_test, importer_that_dies__leaves_the_owner_as_it_was) {

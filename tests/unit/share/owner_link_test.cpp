@@ -137,6 +137,26 @@ TEST(owner_link_test, take_memory__withdrawn_meanwhile) {
   EXPECT_EQ(calls_made, 2);
 }
 
+// By the time that the memory is fetched its owner has started another program, which also shares
+// buffers: every number names a descriptor of that one.
+TEST(owner_link_test, take_memory__of_another_program) {
+  static const published_page* of_another = nullptr;
+  static int calls_made = 0;
+  owner_process owner([](talk t) { offer(t, false); });
+  const std::string bytes = owner.with().hear();
+  const published_page other;
+  of_another = &other;
+  calls_made = 0;
+  owner_calls calls = system_owner_calls();
+  calls.fetch = [](int process, int number) {
+    if (++calls_made == 3) return fcntl(of_another->fd(), F_DUPFD_CLOEXEC, 0);
+    return system_owner_calls().fetch(process, number);
+  };
+  const test::leak_guard guard;
+  EXPECT_EQ(fault_of([&] { try_with(calls, bytes); }), buffer_fault::forged);
+  EXPECT_EQ(calls_made, 3);
+}
+
 // Before each of the steps of an import, by each way.
 TEST(owner_link_test, open__an_owner_that_ends_at_each_step) {
   static owner_process* current = nullptr;
@@ -165,7 +185,7 @@ TEST(owner_link_test, open__an_owner_that_ends_at_each_step) {
     return -1;
   };
   for (const owner_calls* const calls : {&direct, &around, &served}) {
-    for (last = 1; last <= (calls == &direct ? 3 : 2); ++last) {
+    for (last = 1; last <= (calls == &direct ? 4 : 3); ++last) {
       owner_process owner([&](talk t) { offer(t, calls == &served); });
       current = &owner;
       step = 0;
