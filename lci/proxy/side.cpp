@@ -204,7 +204,8 @@ void side::end_queue(gpu_queue& one) noexcept {
                                [&](const owned_queue& each) { return each.one.get() == &one; });
   for (const std::unique_ptr<endpoint>& each : endpoints_)
     if (each.get() == at->of) each->remove(one);
-  one.record()->generation &= gpu::OF_GPU;  // no endpoint has it, but its kind is known
+  // No endpoint has it, not even a freed one, whose record says 0; but its kind is known.
+  one.record()->generation |= ~gpu::OF_GPU;
   memory = one.end();
   ended_queues_.push_back(std::move(at->one));  // there is room
   queues_.erase(at);

@@ -75,6 +75,13 @@ TEST_F(gpu_queue_test, end__drops_what_waits_and_what_comes) {
   EXPECT_THROW(get_gpu_queue_comp_x(&copy).call(), argument_error);
 }
 
+TEST_F(gpu_queue_test, end__a_copy_of_the_handle_outlives_the_endpoint) {
+  const gpu::queue_t copy = queue_;
+  free_gpu_queue_x(&queue_).call();
+  free_gpu_endpoint_x(&ep_).call();
+  EXPECT_EQ(gpu::poll(copy, nullptr, 0), gpu::status::bad_endpoint);
+}
+
 TEST_F(gpu_queue_test, poll__its_endpoint_was_freed) {
   free_gpu_endpoint_x(&ep_).call();
   EXPECT_EQ(gpu::poll(queue_, nullptr, 0), gpu::status::bad_endpoint);
