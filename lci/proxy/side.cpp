@@ -140,7 +140,7 @@ endpoint& side::make_endpoint(device_impl_t& device, const endpoint_settings& wa
 void side::end_endpoint(endpoint& one, ending how) noexcept {
   constexpr auto PATIENCE = std::chrono::seconds(5);
   proxy_driver* const served_by = find_driver(one);
-  const auto start = std::chrono::steady_clock::now();
+  auto start = std::chrono::steady_clock::now();
   bool was_given_up = false;
   const auto is_over = [&](bool is_there) {
     was_given_up = !is_there && std::chrono::steady_clock::now() - start > PATIENCE;
@@ -153,7 +153,13 @@ void side::end_endpoint(endpoint& one, ending how) noexcept {
   one.abort();
   served_by->remove(one);
   one.take_receives_back();
-  served_by->wait_until([&] { return is_over(!one.has_receives()); });
+  // What lci still has of it reads and writes the program's memory.
+  start = std::chrono::steady_clock::now();
+  served_by->wait_until([&] { return is_over(!one.is_in_use()); });
+  if (was_given_up)
+    base::log::warn("gpu",
+                    "an endpoint was freed with operations under way, which may still "
+                    "read and write the program's memory");
   all_keys.forget_all(&one);
   retire(one, how);
 }

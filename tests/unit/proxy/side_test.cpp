@@ -39,6 +39,31 @@ TEST(side, make_endpoint__each_has_a_generation) {
   free_gpu_endpoint_x(&other).call();
 }
 
+// The memory is the program's alone once the endpoint is freed.
+TEST(side, end_endpoint__waits_for_what_an_abort_left_under_way) {
+  std::uint64_t mine = 0, theirs = 7;
+  test::proxied_job job;
+  job.meet();
+  mr_t mr = register_memory_x(&mine, sizeof(mine)).runtime(job.handle())();
+  gpu::endpoint_t ep = job.endpoint();
+  gpu::key_t own = get_gpu_key(mr);
+  own.mapped = 0;
+  const gpu::key_t there = get_gpu_key_x(job.expose(&theirs, sizeof(theirs))).endpoint(ep)();
+  endpoint& one = *side::find(ep, "a test").one;
+  job.sim().change([](test::sim_options& o) { o.late = true; });
+  EXPECT_EQ(gpu::get(ep, 1, {own, 0}, {there, 0}, sizeof(mine)), status::ok);
+  one.serve_st();
+  abort_gpu_endpoint_x(&ep).call();
+  one.serve_st();
+  ASSERT_TRUE(one.is_in_use());
+  free_gpu_endpoint_x(&ep).call();
+  const std::uint64_t at_free = mine;
+  job.step(50);
+  EXPECT_EQ(mine, at_free);
+  EXPECT_EQ(mine, 7u);
+  deregister_memory(&mr);
+}
+
 TEST(side, on_region_ends__requests_that_name_it_fail) {
   test::proxied_job job;
   std::uint64_t words[2] = {};
