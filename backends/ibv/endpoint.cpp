@@ -76,7 +76,10 @@ errorcode_t endpoint::send_copy(connection& on, const net::net_op& op) noexcept 
     one.add(packet->payload(), op.size, key);
     code = on.post(one.wr, {nullptr, packet}, by_);
   }
-  if (code != errorcode_t::done) mem::pool_of(*packet).put(packet);
+  if (code != errorcode_t::done)
+    mem::pool_of(*packet).put(packet);
+  else if (op.packet != nullptr)  // ours now, and nothing is under way from it
+    mem::pool_of(*op.packet).put(op.packet);
   return code;
 }
 

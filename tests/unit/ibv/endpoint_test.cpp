@@ -87,5 +87,24 @@ TEST_F(endpoint_test, put__refused_by_the_card_keeps_no_registration) {
   EXPECT_EQ(card().live().mrs, before);
 }
 
+// Its copy is sent, and nobody else gives the packet back.
+TEST_F(endpoint_test, send__of_a_packet_that_cannot_be_registered_gives_it_back) {
+  open_with({});
+  mem::packet_pool& packets = ranks->at(0).packets;
+  // So that the packets do not lie in a span that is registered already.
+  const mem::arena_block between(ranks->at(0).arena, mem::arena::SPAN, 4096);
+  card().fail_nth("ibv_reg_mr", 1, ENOMEM);
+  net::net_op op;
+  op.rank = 1;
+  op.packet = packets.get();
+  ASSERT_NE(op.packet, nullptr);
+  op.buffer = op.packet->payload();
+  op.size = 5000;
+  const std::size_t before = ranks->at(1).seen().arrived();
+  EXPECT_EQ(to->send(op), errorcode_t::done) << "a copy";
+  EXPECT_EQ(packets.outstanding(), 0u);
+  ASSERT_TRUE(ranks->until([&] { return ranks->at(1).seen().arrived() > before; }, "the message"));
+}
+
 }  // namespace
 }  // namespace lci::ibv
