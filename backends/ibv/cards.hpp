@@ -53,6 +53,8 @@ class cards {
   const std::atomic<const char*>& failure() const noexcept { return failure_; }
   // The same, once what the cards say of themselves was read; that is logged.
   const char* find_failure() noexcept;
+  // They are of no use any more. reason: a literal; the first one counts.
+  void fail(const char* reason) noexcept;
   // The port of that card (0: the first) is down, and was for so long that the card should have
   // given up what it tried to send before `then`.
   bool is_beyond_hope(std::size_t card, std::uint64_t then, std::uint64_t now) noexcept;
@@ -65,7 +67,6 @@ class cards {
   void take_events(std::size_t card) noexcept;
   void note_port(std::size_t card, bool is_down) noexcept;
   void check_address(const chosen_port& card) noexcept;
-  void fail(const char* reason) noexcept;
 
   const net::fabric_config config_;
   const patience patience_;

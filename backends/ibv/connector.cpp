@@ -26,9 +26,8 @@ connector::connector(cards& on, regions& memory)
       cells_(block_.get()),
       contacts_(where_, on.pd(), book_) {
   open_queue();
-  for (std::uint32_t i = 0; i < RECEIVES; ++i) post_receive(i);
-  free_receives_.reserve(RECEIVES);
-  for (std::uint32_t i = 0; i < SENDS; ++i) free_sends_.push_back(RECEIVES + i);
+  free_all_cells();
+  post_receives();
   here_.qpn = qp_->qp_num;
 }
 
@@ -42,6 +41,12 @@ void connector::open_queue() {
   made.cap = {SENDS, RECEIVES, 1, 1, 0};
   qp_.reset(library().create_qp(cards_.pd(), &made));
   if (!qp_) throw_error("ibv_create_qp", where_.name + " (for datagrams)", errno);
+  if (const int rc = start_queue(); rc != 0)
+    throw_error("ibv_modify_qp", where_.name + " (for datagrams)", rc);
+}
+
+// From its first state to where it sends; 0 or an error.
+int connector::start_queue() noexcept {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
   attr.port_num = where_.number;
@@ -52,7 +57,39 @@ void connector::open_queue() {
   if (rc == 0) rc = library().modify_qp(qp_.get(), &attr, IBV_QP_STATE);
   attr.qp_state = IBV_QPS_RTS;
   if (rc == 0) rc = library().modify_qp(qp_.get(), &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
-  if (rc != 0) throw_error("ibv_modify_qp", where_.name + " (for datagrams)", rc);
+  return rc;
+}
+
+// A queue pair in error says nothing and hears nothing, for good. What was under way is lost, as
+// datagrams may be: hellos are repeated. Its number, which peers know, stays.
+LCI_COLD void connector::restart_queue() {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RESET;
+  int rc = library().modify_qp(qp_.get(), &attr, IBV_QP_STATE);
+  ibv_wc old[16];
+  while (rc == 0 && ibv_poll_cq(cq_.get(), 16, old) > 0) {
+  }
+  if (rc == 0) rc = start_queue();
+  if (rc != 0) {
+    if (rc != ENOMEM && rc != EAGAIN) cards_.fail("hellos cannot be sent any more");
+    throw_error("ibv_modify_qp", where_.name + " (for datagrams)", rc);
+  }
+  free_all_cells();
+  is_broken_ = false;
+}
+
+void connector::free_all_cells() {
+  free_receives_.clear();
+  free_sends_.clear();
+  for (std::uint32_t i = 0; i < RECEIVES; ++i) free_receives_.push_back(i);
+  for (std::uint32_t i = 0; i < SENDS; ++i) free_sends_.push_back(RECEIVES + i);
+}
+
+void connector::post_receives() {
+  while (!free_receives_.empty()) {
+    post_receive(free_receives_.back());
+    free_receives_.pop_back();
+  }
 }
 
 void connector::post_receive(std::uint32_t cell) {
@@ -86,6 +123,9 @@ void connector::read_hellos() {
     // All cells first: none is lost, whatever goes wrong behind.
     for (int i = 0; i < n; ++i) {
       const auto cell = static_cast<std::uint32_t>(done[i].wr_id);
+      // A receive may fail by itself, as for what is too long.
+      is_broken_ |= done[i].status == IBV_WC_WR_FLUSH_ERR ||
+                    (done[i].status != IBV_WC_SUCCESS && cell >= RECEIVES);
       if (cell >= RECEIVES) {
         free_sends_.push_back(cell);
         continue;
@@ -95,10 +135,8 @@ void connector::read_hellos() {
         ++heard;
       free_receives_.push_back(cell);
     }
-    while (!free_receives_.empty()) {
-      post_receive(free_receives_.back());
-      free_receives_.pop_back();
-    }
+    if (is_broken_) restart_queue();
+    post_receives();
     if (n < 0) throw backend_error("ibv: the completion queue for datagrams cannot be polled");
     if (n == 0) return;
     for (int i = 0; i < heard; ++i) hear(said[i]);

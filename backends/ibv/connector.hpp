@@ -42,6 +42,10 @@ class connector final : public net::connected::connector<connector, device_queue
 
   std::uint64_t id() const noexcept { return here_.id; }
   void open_queue();
+  int start_queue() noexcept;
+  void restart_queue();
+  void free_all_cells();
+  void post_receives();
   void read_hellos();
   contact* sender_of(const hello& said);
   bool take_up(connection& on, device_queues& q, const hello& said, contact& who);
@@ -67,6 +71,7 @@ class connector final : public net::connected::connector<connector, device_queue
   qp_handle qp_;
   contacts contacts_;
   std::vector<std::uint32_t> free_sends_, free_receives_;  // under mutex_
+  bool is_broken_ = false;                                 // the queue pair; under mutex_
 };
 
 }  // namespace lci::ibv

@@ -134,6 +134,11 @@ class control final : public fake_ibv {
     net().contexts.at(context)->is_dead = true;
     run_waiting();
   }
+  void break_datagrams(std::size_t context) override {
+    const std::lock_guard lock(net().lock);
+    for (const auto& [number, q] : net().pairs)
+      if (q->qp_type == IBV_QPT_UD && q->owner() == net().contexts.at(context)) break_pair(*q);
+  }
   void remove(std::size_t context, bool says_so) override {
     const std::lock_guard lock(net().lock);
     open_card& gone = *net().contexts.at(context);

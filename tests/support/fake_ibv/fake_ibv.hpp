@@ -128,6 +128,8 @@ class fake_ibv {
   // The n-th context that was opened of those that are open: it vanishes from the network, as when
   // its process is killed.
   virtual void kill(std::size_t context) = 0;
+  // The queue pairs for datagrams of that context break.
+  virtual void break_datagrams(std::size_t context) = 0;
   // That context's card is taken out. What asks the kernel answers EIO; what is posted is taken,
   // and nothing is carried out, flushed or completed any more. Objects can be destroyed. It says so
   // by an event, and without `says_so` only by the answer of who asks for events.

@@ -235,7 +235,10 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
     if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM)
       enter(("rdma on " + q.owner()->about->name).c_str());
     if (q.qp_type == IBV_QPT_UD) {
-      send_datagram(q, r, *wr);
+      if (q.state == IBV_QPS_RTS)
+        send_datagram(q, r, *wr);
+      else
+        complete_send(q, r, IBV_WC_WR_FLUSH_ERR);
       continue;
     }
     q.sends.push_back(std::move(r));
@@ -248,7 +251,9 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   const std::lock_guard lock(net().lock);
   auto& q = *static_cast<queue_pair*>(qp);
-  return post_receives(q.receives, q.cap.max_recv_wr, wr, bad, "post_recv", [] {});
+  return post_receives(q.receives, q.cap.max_recv_wr, wr, bad, "post_recv", [&] {
+    if (q.state == IBV_QPS_ERR && !net().flushing.contains(&q)) flush(q);
+  });
 }
 
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {

@@ -173,6 +173,18 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
     if (q.state != IBV_QPS_ERR) break_pair(q);
     return 0;
   }
+  // What was posted is forgotten, and so are its completions.
+  if (attr->qp_state == IBV_QPS_RESET) {
+    q.sends.clear();
+    q.receives.clear();
+    q.freed = q.posted;
+    net().waiting.erase(&q);
+    net().flushing.erase(&q);
+    for (completion_queue* cq : {&q.sent(), &q.received()})
+      std::erase_if(cq->entries, [&](const completion& one) { return one.of == &q; });
+    q.state = IBV_QPS_RESET;
+    return 0;
+  }
   const auto* const at = std::find_if(std::begin(STEPS), std::end(STEPS), [&](const step& s) {
     return s.type == q.qp_type && s.from == q.state && s.to == attr->qp_state && s.needs == mask;
   });

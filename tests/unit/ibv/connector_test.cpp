@@ -258,6 +258,17 @@ TEST_F(connector_test, failing_connections__do_not_make_it_deaf) {
   meet(*g, 1, 0);
 }
 
+// Its number is in the addresses that peers know.
+TEST_F(connector_test, queue_of_hellos__that_breaks_is_started_again) {
+  auto g = open(2);
+  const std::size_t receives = card().posted_receives();
+  card().fail_nth("ibv_modify_qp", 1, ENOMEM);  // and once more then
+  card().break_datagrams(0);
+  poll(*g, 200);
+  EXPECT_EQ(card().posted_receives(), receives);
+  meet(*g, 0, 1);
+}
+
 // Nobody can be called for a while, and whoever was called meanwhile is given up; others are not.
 TEST_F(connector_test, address__that_the_card_refuses_for_good_is_an_error) {
   auto g = open(4);
