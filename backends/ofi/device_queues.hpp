@@ -58,8 +58,9 @@ class device_queues : public net::connected::device_queues<connection, note> {
     if (!on.enter(one)) [[unlikely]]
       return drop(one, on.refusal());
     if (!lock_sends()) [[unlikely]] {
-      on.leave(one);
-      return drop(one, errorcode_t::retry_lock);
+      // As in refuse().
+      const bool is_untold = on.leave(one);
+      return drop(one, is_untold ? errorcode_t::retry_lock : errorcode_t::done);
     }
     const long code = call(queues_.ep.get(), static_cast<ticket*>(&one));
     unlock_sends();
