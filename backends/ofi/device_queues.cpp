@@ -174,6 +174,8 @@ void device_queues::tell(int rank, const note& what) noexcept {
 bool device_queues::send_note(int rank, const note& what) noexcept {
   connection* const on = find(rank);
   if (on == nullptr || on->state() > connection::stage::ready) return true;
+  // The peer's address is not known yet.
+  if (on->state() != connection::stage::ready) return false;
   return send_small(*on, word::make(me_, word::kind::note, 0), &what, sizeof(what), nullptr, 0) ==
          errorcode_t::done;
 }

@@ -230,6 +230,26 @@ TEST_F(event_queue_test, give_up__without_a_connection_is_told_once_and_posts_ar
   EXPECT_EQ(answer(2), errorcode_t::retry_nomem);
 }
 
+// Also where it does not fit into what the provider copies.
+TEST_F(event_queue_test, tell__before_the_connection_is_ready_waits) {
+  for (const std::size_t inject : {0u, 128u}) {
+    test::fake_ofi_config config;
+    config.inject = inject;
+    fake().reset(config);
+    auto g = open(2);
+    const std::unique_ptr<event_queue> made = at(0).make_queue(7, {});
+    event_queue& alone = *made;
+    const connection& on = alone.make_connection(1);
+    test::recorder hears;
+    const auto sent = [] { return fake().calls("fi_senddata") + fake().calls("fi_injectdata"); };
+    const std::size_t before = sent();
+    alone.tell_withdrawn(1, {1, 1});
+    for (int i = 0; i < 10; ++i) alone.poll(hears, 1);
+    EXPECT_EQ(sent(), before);
+    EXPECT_EQ(on.refused(), 0);
+  }
+}
+
 // Its process may have taken leave of the other devices.
 TEST_F(event_queue_test, miss__without_a_connection_is_no_death) {
   auto g = open(2);
