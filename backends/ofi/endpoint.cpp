@@ -106,19 +106,26 @@ errorcode_t endpoint::rma(const net::net_op& op, access what) noexcept {
       code != errorcode_t::done)
     return code;
   if (tells && !on->take_credit()) return errorcode_t::retry_nomem;
-  const errorcode_t code = op.size == 0 ? move_nothing(*on, op, what) : post(*on, op, what, at);
-  if (tells && code != errorcode_t::done && code != errorcode_t::posted) on->give_back_credit();
+  bool is_out = false;
+  const errorcode_t code =
+      op.size == 0 ? move_nothing(*on, op, what, is_out) : post(*on, op, what, at, is_out);
+  // Also where the answer is posted: the sink hears why nothing was.
+  if (tells && !is_out) on->give_back_credit();
   return code;
 }
 
 // Providers differ in what they make of no bytes.
-errorcode_t endpoint::move_nothing(connection& on, const net::net_op& op, access what) noexcept {
+errorcode_t endpoint::move_nothing(connection& on, const net::net_op& op, access what,
+                                   bool& is_out) noexcept {
   if (what != access::write_and_tell) return errorcode_t::done;
-  return queues_.send_small(on, word_of(word::kind::immediate, op.imm), nullptr, 0, nullptr, 0);
+  const errorcode_t code =
+      queues_.send_small(on, word_of(word::kind::immediate, op.imm), nullptr, 0, nullptr, 0);
+  is_out = code == errorcode_t::done;
+  return code;
 }
 
 errorcode_t endpoint::post(connection& on, const net::net_op& op, access what,
-                           const net::remote_target& at) noexcept {
+                           const net::remote_target& at, bool& is_out) noexcept {
   transfer t{what,
              op.buffer,
              op.size,
@@ -147,7 +154,8 @@ errorcode_t endpoint::post(connection& on, const net::net_op& op, access what,
                         [&](fid_ep* ep, ticket* context) { return give(on, t, ep, context); });
     if (code != errorcode_t::done) queues_.end_user();
   }
-  if (code == errorcode_t::done) return errorcode_t::posted;
+  is_out = code == errorcode_t::done;
+  if (is_out) return errorcode_t::posted;
   if (made != 0) memory_.remove(made);
   return code;
 }

@@ -55,6 +55,30 @@ TEST_F(event_queue_test, credit__bounds_what_is_on_the_way) {
       << "and there is more again";
 }
 
+// As often as a peer can be behind, and once more.
+TEST_F(event_queue_test, credit__is_not_kept_by_what_failed_before_it_was_posted) {
+  test::fake_ofi_config config;
+  config.mr_mode = FI_MR_LOCAL;
+  fake().reset(config);
+  auto g = open(2);
+  meet(*g, 0, 1);
+  std::vector<std::byte> there(64), here(64);
+  const net::remote_key key = g->at(1).expose(there.data(), there.size());
+  g->learn(0, 1, key);
+  // Which no helper registers the buffer for.
+  const auto to = g->at(0).devices[0]->make_endpoint();
+  const auto times = static_cast<unsigned>(connection::WINDOW + 1);
+  fake().fail("fi_mr_regattr", 1, -FI_EINVAL, times);
+  std::vector<test::op_fate> fates(times);
+  for (test::op_fate& fate : fates)
+    ASSERT_EQ(to->put_imm(transfer_of(here, key, fate)), errorcode_t::posted);
+  ASSERT_TRUE(g->until([&] { return fates.back().signals() == 1; }, "the failures"));
+  EXPECT_EQ(fates.back().failed, 1);
+  EXPECT_EQ(g->post([&] { return send(*g, 0, 1); }), errorcode_t::done);
+  g->settle();
+  g->at(1).hide(key);
+}
+
 TEST_F(event_queue_test, post__that_the_provider_cannot_take_now_changes_nothing) {
   auto g = open(2);
   meet(*g, 0, 1);
