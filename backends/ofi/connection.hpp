@@ -10,6 +10,7 @@
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 
 #include "backends/ofi/wire.hpp"
 #include "backends/ofi/work.hpp"
@@ -61,17 +62,29 @@ class connection : public net::connected::connection {
     if (!one.is_told) count(one, ~0u);
     return !one.is_told;
   }
-  // One that nobody was told of, now that the connection has ended; null: there is none left. Its
-  // place in the list stays, until the provider is done with it.
-  work* take_untold() noexcept {
+  // What one held that nobody was told of, now that the connection has ended. Its place in the list
+  // stays until the provider is done with it. It may be anybody's again as soon as the lock is
+  // free: the post that it is for may be under way still, and be refused.
+  struct untold {
+    holding held;
+    work* done;  // the provider was done with it: it is the caller's; null: it was not
+  };
+  std::optional<untold> take_untold() noexcept {
     const std::lock_guard lock(lock_);
-    for (work& one : works_) {
-      if (one.is_told) continue;
-      one.is_told = true;
-      count(one, ~0u);
-      return &one;
+    const auto at =
+        std::find_if(works_.begin(), works_.end(), [](const work& one) { return !one.is_told; });
+    if (at == works_.end()) return std::nullopt;
+    work& one = *at;
+    one.is_told = true;
+    count(one, ~0u);
+    untold out{one, nullptr};
+    one.packet = nullptr;
+    one.key = 0;
+    if (one.flush != 0) {
+      works_.erase(at);
+      out.done = &one;
     }
-    return nullptr;
+    return out;
   }
   // A write that the provider is done with, and the target is, too: up to number `flush`; null:
   // none.

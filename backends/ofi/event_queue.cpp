@@ -175,23 +175,22 @@ void event_queue::finish(net::sink& to, work& one, int error) noexcept {
   else if (one.is_write && domain_.how == delivery::asked && one.flush == 0 && !one.is_told)
       [[unlikely]]
     return flush(one);
-  if (on.leave(one)) tell_end(to, one, error == 0 ? "" : meaning_of(error));
+  if (on.leave(one)) tell_end(to, on, one, error == 0 ? "" : meaning_of(error));
   works_.put(&one);
 }
 
 // What it held is given back, and who waits for it hears.
-void event_queue::tell_end(net::sink& to, work& one, std::string_view error) noexcept {
+void event_queue::tell_end(net::sink& to, connection& on, const holding& one,
+                           std::string_view error) noexcept {
   if (one.packet != nullptr) mem::release_packet(arena_, one.packet);
   if (one.key != 0) memory_.remove(one.key);
-  one.packet = nullptr;
-  one.key = 0;
-  if (one.what == purpose::keepalive) one.on->is_asked = false;
+  if (one.what == purpose::keepalive) on.is_asked = false;
   if (one.what != purpose::user) return;
   if (one.context != nullptr) {
     if (error.empty())
       to.on_complete(one.context);
     else
-      to.on_error(one.on->rank, one.context, error);
+      to.on_error(on.rank, one.context, error);
   }
   // Last: who sees that nothing is open may take all of this down.
   end_user();
@@ -208,19 +207,16 @@ LCI_COLD void event_queue::flush(work& one) noexcept {
 
 LCI_COLD void event_queue::flushed(net::sink& to, connection& from, std::uint64_t count) noexcept {
   while (work* const one = from.take_flushed(count)) {
-    tell_end(to, *one, {});
+    tell_end(to, from, *one, {});
     works_.put(one);
   }
 }
 
 // What is posted there will not end, or nobody knows when.
 void event_queue::drop_posted(net::sink& to, connection& on, std::string_view reason) noexcept {
-  while (work* const one = on.take_untold()) {
-    tell_end(to, *one, reason);
-    if (one->flush == 0) continue;
-    // The provider was done with it.
-    on.leave(*one);
-    works_.put(one);
+  while (const auto one = on.take_untold()) {
+    if (one->done != nullptr) works_.put(one->done);
+    tell_end(to, on, one->held, reason);
   }
 }
 

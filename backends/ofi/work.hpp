@@ -1,6 +1,6 @@
 // Something that was given to the provider and is not completed: what it holds, and for whom. Lives
 // in its device's pool, in the list of its connection meanwhile. Threads: single owner, but for the
-// list hook, which is under the connection's lock.
+// list hook, and what is taken out when the connection ends: those are under the connection's lock.
 #pragma once
 
 #include <boost/intrusive/list.hpp>
@@ -20,14 +20,19 @@ enum class purpose : std::uint8_t {
   keepalive  // is the peer still there?
 };
 
-struct work : ticket {
-  work() noexcept : ticket(kind::work) {}
-  connection* on = nullptr;
+// What its end is about.
+struct holding {
   void* context = nullptr;        // for the sink
   mem::packet* packet = nullptr;  // goes back to its pool
   std::uint64_t key = 0;          // registration that was made for it
-  std::uint64_t flush = 0;        // what the target is asked for, once it has been
   purpose what = purpose::user;
+};
+
+struct work : ticket, holding {
+  work() noexcept : ticket(kind::work) {}
+  using holding::what;  // not that of the ticket
+  connection* on = nullptr;
+  std::uint64_t flush = 0;   // what the target is asked for, once it has been
   bool is_write = false;     // of remote memory
   bool is_silent = false;    // ... for which nobody waits
   bool is_answered = false;  // its completion is a sign of the peer, not of this host alone
@@ -39,11 +44,9 @@ struct work : ticket {
 
   // As new, but for what is the provider's and the pool's.
   void clear(connection& to, purpose why) noexcept {
+    static_cast<holding&>(*this) = {.what = why};
     on = &to;
-    context = nullptr;
-    packet = nullptr;
-    key = flush = 0;
-    what = why;
+    flush = 0;
     is_write = is_silent = is_answered = is_told = false;
   }
 };

@@ -27,6 +27,22 @@ class no_more_descriptors {
   rlimit before_{};
 };
 
+// Runs something while it hears of the end of an operation.
+class ending_sink final : public net::sink {
+ public:
+  net::verdict on_message(const net::arrival&) noexcept override { return net::verdict::taken; }
+  void on_immediate(int, std::uint32_t) noexcept override {}
+  void on_complete(void*) noexcept override {}
+  void on_error(int, void*, std::string_view) noexcept override {
+    ++ends;
+    on_end();
+  }
+  void on_peer_ended(int, bool, std::string_view) noexcept override {}
+
+  std::function<void()> on_end;
+  int ends = 0;
+};
+
 class event_queue_test : public on_a_network {
  protected:
   static std::string name_of(fabric& of) {
@@ -272,6 +288,46 @@ TEST_F(event_queue_test, tell__before_the_connection_is_ready_waits) {
     EXPECT_EQ(sent(), before);
     EXPECT_EQ(on.refused(), 0);
   }
+}
+
+// A thread is in a post while the connection ends; the provider refuses it then, and what was
+// posted is used again while the sink still hears of its end.
+TEST_F(event_queue_test, end__of_a_connection_leaves_what_a_refused_post_gave_back) {
+  auto g = open(2);
+  const std::unique_ptr<event_queue> made = at(0).make_queue(7, {});
+  event_queue& alone = *made;
+  connection& on = alone.make_connection(1);
+  on.move(connection::stage::ready);
+  std::atomic<bool> is_inside{false}, is_told{false};
+  errorcode_t answer{};
+  work* again = nullptr;
+  std::thread poster([&] {
+    work* const one = alone.new_work(on, purpose::user);
+    one->context = &answer;
+    alone.begin_user();
+    answer = alone.post(on, *one, [&](fid_ep*, ticket*) -> long {
+      is_inside.store(true);
+      while (!is_told.load()) std::this_thread::yield();
+      return -FI_EAGAIN;
+    });
+    again = alone.new_work(on, purpose::ours);
+    again->flush = 1;
+    EXPECT_EQ(again, one) << "the same, or the test shows nothing";
+  });
+  while (!is_inside.load()) std::this_thread::yield();
+  ending_sink hears;
+  hears.on_end = [&] {
+    is_told.store(true);
+    poster.join();
+  };
+  alone.let_go(1, true);
+  for (int i = 0; i < 200; ++i) alone.poll(hears, 1);
+  is_told.store(true);
+  if (poster.joinable()) poster.join();
+  EXPECT_EQ(hears.ends, 1);
+  EXPECT_EQ(answer, errorcode_t::done) << "its end was told";
+  EXPECT_TRUE(alone.is_drained());
+  EXPECT_TRUE(on.is_idle()) << "what is used again was taken for what has ended";
 }
 
 // Its process may have taken leave of the other devices.
