@@ -1,4 +1,5 @@
 // Keys between two transports: what they allow, how they end, and what forged ones do.
+#include <algorithm>
 #include <random>
 
 #include "both_ends.hpp"
@@ -95,6 +96,52 @@ TEST_F(keys, revoke_and_wait__until_the_peer_has_released_it) {
   EXPECT_FALSE(target.revoke_and_wait(0));  // the other side is in this thread
   for (int i = 0; i < 10; ++i) a.process();
   EXPECT_TRUE(target.revoke_and_wait(10));
+}
+
+// Writes to two memories, of which one is revoked while the notification is not sent.
+struct revoked_early : keys {
+  revoked_early()
+      : others(8 << 20),
+        large(8 << 20, 7),
+        other(others.data(), others.size()),
+        source(large.data(), large.size()) {}
+  void SetUp() override {
+    keys::SetUp();
+    // Both keys are known.
+    ASSERT_EQ(write(target.remote().slice(0, 8)), nullptr);
+    ASSERT_EQ(write(other.remote().slice(0, 8)), nullptr);
+    std::fill(there.begin(), there.end(), 0);
+  }
+  // It has come, or failed: not both lost and told.
+  void check(const lci::transfer& told, std::size_t size) {
+    target.revoke();
+    hear();
+    ASSERT_TRUE(run_both(told));
+    told.get();
+    EXPECT_EQ(note_of(b).tag, 70'000u);
+    EXPECT_EQ(std::count(there.begin(), there.end(), 9), static_cast<std::ptrdiff_t>(size));
+  }
+  std::vector<std::uint8_t> others, large;
+  lci::memory other, source;
+};
+
+TEST_F(revoked_early, between_pieces__what_is_told_is_there) {
+  lci::transport::batch all;
+  for (std::size_t i = 0; i < 8; ++i)
+    all.write(local.view(8 * i, 8), target.remote().slice(8 * i, 8));
+  // More than there is room for at once.
+  for (std::size_t i = 0; i < 5000; ++i)
+    all.write(source.view(8 * i, 8), other.remote().slice(8 * i, 8));
+  lci::transfer_options options;
+  options.notify = true;
+  options.tag = 70'000;
+  check(a.submit(all, options), 64);
+}
+
+TEST_F(revoked_early, behind_a_write_that_goes_on__what_is_told_is_there) {
+  const lci::transfer first = a.write(source.view(), other.remote());
+  check(a.write(local.view(0, 8), target.remote().slice(0, 8), true, 70'000), 8);
+  ASSERT_TRUE(run_both(first));
 }
 
 TEST_F(keys, end_with_their_memory) {
