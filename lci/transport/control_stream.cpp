@@ -30,7 +30,11 @@ bool control_stream::flush() noexcept {
     const ssize_t n =
         ::send(fd_.get(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      // There may be something left each time; not each time is it moved.
+      if (sent_ > MOST_QUEUED / 4) out_.erase(0, std::exchange(sent_, 0));
+      return true;
+    }
     if (n < 0) return refuse("its control connection broke: " + boot::errno_text(errno));
     sent_ += static_cast<std::size_t>(n);
   }

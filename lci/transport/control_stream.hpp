@@ -52,6 +52,8 @@ class control_stream {
   // As much as the socket takes. False: it is broken, why() says how.
   bool flush() noexcept;
   bool wants_write() const noexcept { return !out_.empty(); }
+  // For tests: sealed bytes that take memory here, sent ones among them.
+  std::size_t kept() const noexcept { return out_.size(); }
   // Nothing more will be put. What came and was not read is dropped, since the system would answer
   // it by a reset that overtakes what was put.
   void end() noexcept;

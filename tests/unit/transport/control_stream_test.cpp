@@ -70,6 +70,20 @@ TEST_F(control_stream_test, put__peer_that_does_not_read_makes_it_refuse) {
   EXPECT_TRUE(one_->put(frame_type::message, body));
 }
 
+TEST_F(control_stream_test, flush__a_backlog_that_never_ends_does_not_grow) {
+  const std::string body(1000, 'x');
+  const int backlog = 700;  // frames: more than the socket takes
+  int put = 0, got = 0;
+  for (std::size_t most = 0; got < 20'000; most = one_->kept()) {
+    while (put < got + backlog && one_->put(frame_type::message, body)) ++put;
+    ASSERT_TRUE(one_->flush());
+    ASSERT_TRUE(one_->wants_write());
+    ASSERT_LT(most, 2 * control_stream::MOST_QUEUED);
+    ASSERT_TRUE(two_->read());
+    while (two_->next()) ++got;
+  }
+}
+
 TEST_F(control_stream_test, next__frames_that_no_version_has_end_it) {
   for (const int type : {0, 11, 255}) {
     control_stream_test::SetUp();
