@@ -36,7 +36,7 @@ struct transport_options {
 struct transfer_options {
   bool notify = false;  ///< a write: tells the target, once its bytes and all before are there
   uint64_t tag = 0;     ///< of the notification; up to 65535 is quickest
-  double limit_s = 0;   ///< time limit in seconds; 0: none
+  double limit_s = 0;   ///< time limit in seconds; 0 or above 1e9: none
 };
 
 /// A connection, or several, between this program and others.

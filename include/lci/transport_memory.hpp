@@ -51,7 +51,7 @@ class LCI_PUBLIC memory_view {
 /// one can use the whole memory until its registration ends, which revoke() and the memory's end
 /// force.
 struct key_options {
-  double valid_s = 0;     ///< seconds from now; 0: until it is revoked or the memory ends
+  double valid_s = 0;  ///< seconds from now, 1e9 at most; 0: until it is revoked or the memory ends
   bool can_read = true;   ///< whether peers may read the memory
   bool can_write = true;  ///< whether peers may write it
 };

@@ -226,7 +226,9 @@ transfer core::submit(link* given, std::span<const request> all, const char* wha
   }
   op->notify = options.notify;
   op->tag = options.tag;
-  if (options.limit_s > 0) op->due = steady_clock::now() + span_of(options.limit_s);
+  const double most_s = 1e9;  // the clock cannot add much more
+  if (options.limit_s > 0 && options.limit_s <= most_s)
+    op->due = steady_clock::now() + span_of(options.limit_s);
   std::unique_lock lock(mutex_);
   link& to = given != nullptr ? *given : *only_link_locked();
   for (std::size_t i = 0; i < all.size(); ++i) op->pieces[i].key = to.key_of(all[i].remote.key());

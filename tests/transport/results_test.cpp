@@ -1,6 +1,8 @@
 // The forms of a result; batches, scatter lists, cancellation, time limits.
 #include "lci.hpp"
 
+#include <limits>
+
 #include "both_ends.hpp"
 #include "lci/transport_await.hpp"
 
@@ -223,6 +225,22 @@ TEST(results, limit__of_what_never_begins) {
   EXPECT_FALSE(write.is_in_use());
   EXPECT_FALSE(alone.wait_for_write(0.001, nullptr));
   EXPECT_FALSE(alone.wait_connected(0.001));
+}
+
+TEST(results, limit__beyond_all_clocks_is_none) {
+  both_ends e;
+  two_buffers m(100);
+  e.b.connect(e.a.bind());
+  std::vector<lci::transfer> all;
+  for (const double limit_s : {1e9, 1e10, 1e300, std::numeric_limits<double>::infinity()}) {
+    lci::transfer_options options;
+    options.limit_s = limit_s;
+    all.push_back(e.b.write(m.local.view(), m.target.remote(), options));
+  }
+  for (const lci::transfer& one : all) {
+    ASSERT_TRUE(e.run_both(one));
+    EXPECT_NO_THROW(one.get());
+  }
 }
 
 TEST(results, misuse__is_refused_at_the_call) {

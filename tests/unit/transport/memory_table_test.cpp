@@ -23,5 +23,19 @@ TEST(memory_table, withdrawn__in_any_order) {
   memory_table::remove(*one);
 }
 
+TEST(memory_table, give_key__time_beyond_all_clocks) {
+  char bytes[8] = {};
+  const std::shared_ptr<memory_state> one = memory_table::add(bytes, sizeof bytes);
+  for (const double valid_s : {1e9, 1e10, 1e18, 1e300}) {
+    key_options options;
+    options.valid_s = valid_s;
+    const memory_key key = *read_key(one->give_key(options));
+    EXPECT_EQ(one->refusal_of(key), "") << valid_s;
+    // As much as a clock in nanoseconds can add.
+    EXPECT_LE(key.ends_ms, clock_ms() + 1'000'000'000'000) << valid_s;
+  }
+  memory_table::remove(*one);
+}
+
 }  // namespace
 }  // namespace lci::transports
