@@ -91,7 +91,8 @@ void core::turn_locked(bool awake) {
 // The timer is only ever made earlier: one that fires for nothing costs less than setting it anew
 // for every operation.
 void core::set_timer_locked(time now) {
-  const bool is_idle = !is_awake_ || events_.armed_for() != time::max();
+  // One that is left of an operation with a limit may be far ahead.
+  const bool is_idle = !is_awake_ || events_.armed_for() <= awake_until_;
   if (is_idle && std::none_of(links_.begin(), links_.end(),
                               [](const auto& one) { return one->needs_timer(); }))
     return;

@@ -202,6 +202,50 @@ bool is_over_rxm() {
   return e.a.describe().find(";ofi_rxm") != std::string::npos;
 }
 
+// Each in its loop, until nothing has come and no timer is left, also none that has just fired.
+void serve_until_quiet(both_ends& e) {
+  for (;;) {
+    const bool has_timer = timers_armed() != 0;
+    pollfd all[] = {{e.a.event_fd(), POLLIN, 0}, {e.b.event_fd(), POLLIN, 0}};
+    const int woken = poll(all, 2, has_timer ? LOST_MS : 0);
+    if (woken == 0 && !has_timer) return;
+    ASSERT_GT(woken, 0);
+    if (all[0].revents != 0) e.a.process();
+    if (all[1].revents != 0) e.b.process();
+  }
+}
+
+// The timer of an operation that has ended long before its limit.
+TEST(loops, woken_after_a_spin__with_a_timer_far_ahead) {
+  lci::transport_options options = usual();
+  options.spin_s = 10;  // no wait here sleeps
+  both_ends e(options);
+  e.connect();
+  std::vector<std::uint8_t> bytes(64), there(64);
+  lci::memory source(bytes.data(), 64), target(there.data(), 64);
+  ASSERT_TRUE(e.run_both(e.a.write(source.view(), target.remote())));
+  serve_until_quiet(e);
+  lci::transfer_options limited;
+  limited.limit_s = 1e6;
+  lci::key_options unknown;
+  unknown.can_read = false;
+  EXPECT_TRUE(e.b.write(target.view(), source.remote(unknown), limited).cancel());
+  EXPECT_EQ(timers_armed(), 1);
+  while (e.a.process() || e.b.process()) {
+  }
+  lci::notification note;
+  EXPECT_FALSE(e.b.wait_for_write(0.05, &note));
+  // The peer has heard that this side is awake, and does not wake it.
+  for (int i = 0; i < 10; ++i) e.a.process();
+  const lci::transfer told = e.a.write(source.view(), target.remote(), true, 9);
+  do {
+    ASSERT_TRUE(is_woken(e.b));
+    e.b.process();
+    e.a.process();
+  } while (!e.b.wait_for_write(0, &note));
+  EXPECT_EQ(note.tag, 9u);
+}
+
 // As many as descriptors allow, at most 1000, or 200 over libfabric, or few where each takes much;
 // the limit is raised as far as the system lets us.
 int most_transports(bool is_rxm) {
