@@ -257,6 +257,8 @@ bool core::serve_once(std::unique_lock<std::mutex>& lock) noexcept {
   try {
     const time now = steady_clock::now();
     const bool any = progress_locked(now, true);
+    // The program has spun in process(), and may never call it again.
+    if (is_awake_ && now >= awake_until_) turn_locked(false);
     set_timer_locked(now);
     if (any) changed_.notify_all();
     run_calls(lock);
