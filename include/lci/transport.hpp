@@ -74,7 +74,8 @@ class LCI_PUBLIC transport {
   /// @return the peer
   /// @throws lci::argument_error  not such a URL
   peer connect(const std::string& url);
-  /// The next peer that has connected to bind()'s URL.
+  /// The next peer that has connected to bind()'s URL. Those that have closed meanwhile are left
+  /// out.
   /// @return the peer; not valid if there is none now
   peer accept();
   /// All peers that are not closed.

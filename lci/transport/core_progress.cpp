@@ -49,6 +49,8 @@ bool core::progress_locked(time now, bool with_sockets) {
       }
       return true;
     });
+    // Else a program that never calls accept() would keep all peers that it ever had.
+    std::erase_if(accepted_, [](const auto& one) { return one->now() == link::state::closed; });
     if (is_lost_locked()) {
       for (const auto& one : note_waiters_)
         one->end(std::make_exception_ptr(peer_failure_error(

@@ -85,6 +85,23 @@ TEST(peers, one_closes__the_other_learns_why) {
   EXPECT_EQ(waiting.note().tag, 3u);
 }
 
+TEST(peers, closed_before_accept__are_not_kept) {
+  lci::transport a(usual());
+  const std::string url = a.bind();
+  for (int i = 0; i < 3; ++i) {
+    lci::transport gone(usual());
+    gone.connect(url);
+    ASSERT_TRUE(run({&a, &gone}, [&] { return a.connected() && gone.connected(); }));
+    gone.close();
+    ASSERT_TRUE(run({&a}, [&] { return a.peers().empty(); }));
+  }
+  lci::transport here(usual());
+  here.connect(url);
+  ASSERT_TRUE(run({&a, &here}, [&] { return a.connected() && here.connected(); }));
+  EXPECT_TRUE(a.accept().connected());
+  EXPECT_FALSE(a.accept().is_valid());
+}
+
 // By shared memory what was done is there at once.
 TEST(peers, one_leaves__what_it_has_told_is_there) {
   if (std::getenv("LCI_TEST_PROVIDER") != nullptr) GTEST_SKIP() << "of shared memory";
