@@ -1,13 +1,13 @@
 /// @file completion.hpp
 /// Completion objects: they receive the completions of operations, and peers can name them.
 ///
-/// Objects do not depend on a device and may outlive all devices. Freeing an object that is still
-/// in use is an error. The call reports it for a running graph and its `comp`, a collective under
-/// way, and a waiting stream; otherwise the operation reports it when it completes. However many
-/// objects are created meanwhile, no other object is signalled instead, and its numbers for peers
-/// name no other object. Calls refuse a freed handle until 4096 more of its kind have been freed;
-/// after that it may name a new object. Signalling and testing: any threads at the same time.
-/// Allocating and freeing: any thread, while no other thread uses that object.
+/// Objects do not depend on a device and may outlive all devices. Freeing an object in use is an
+/// error: the call reports it for a running graph and its `comp`, a collective under way and a
+/// waiting stream, otherwise the operation does when it completes. No object that is created
+/// meanwhile is signalled instead, or gets its numbers for peers. Calls refuse a freed handle until
+/// 4096 more of its kind have been freed; after that it may name a new object. Signalling and
+/// testing: any threads at the same time. Allocating and freeing: any thread, while no other uses
+/// that object.
 #ifndef LCI_COMPLETION_HPP
 #define LCI_COMPLETION_HPP
 
@@ -53,15 +53,14 @@ struct free_comp_args {
   comp_t* comp = nullptr;
   runtime_t runtime;
 };
-/// Arguments of sync_test and sync_wait.
+/// Arguments of sync_test and sync_wait; what follows `runtime` is of the latter only.
 struct sync_args {
   comp_t comp;
   status_t* p_out = nullptr;
   runtime_t runtime;
-  device_t device;          // sync_wait only
-  endpoint_t endpoint;      // sync_wait only: names its device, where `device` is empty
-  bool do_progress = true;  // sync_wait only
-  bool needs_all = false;   // sync_wait only: a rank that is lost already ends it too
+  device_t device;
+  endpoint_t endpoint;                         // names its device, where `device` is empty
+  bool do_progress = true, needs_all = false;  // all: a rank that is lost already ends it too
 };
 /// Arguments of counter_set.
 struct counter_set_args {

@@ -196,9 +196,9 @@ void link::settle_keys() {
   for (const ask& one : keys_.questions()) tell(one);
   // The bytes of an operation may be on their way while its notification is not sent yet: then no
   // number says that they have come.
-  const bool owes_note = !unnotified_.empty() ||
-                         (!queue_.empty() && queue_.front()->notify && queue_.front()->has_begun());
-  if (owes_note) return;
+  const bool has_unsent_note = !unnotified_.empty() || (!queue_.empty() && queue_.front()->notify &&
+                                                        queue_.front()->has_begun());
+  if (has_unsent_note) return;
   // With how many notifications are on the way: writes that carry them may be too.
   for (const std::uint64_t memory : keys_.released()) tell(released{memory, bell_.sent()});
 }
