@@ -12,12 +12,6 @@
 
 namespace lci::shm {
 
-namespace {
-
-constexpr const char* ENDED = "the peer has ended";
-
-}  // namespace
-
 void bulk_stream::take_home(mem::packet* p) noexcept {
   p->state.store(mem::packet_state::out, std::memory_order_relaxed);
   mem::pool_of(*p).put(p);
@@ -215,7 +209,9 @@ std::size_t bulk_stream::deliver(net::sink& to) noexcept {
     const int rank = one->rank;
     void* const context = one->context;
     const char* const why = one->why;
+    const bool is_forgotten = one->is_forgotten;
     give_back(one);
+    if (is_forgotten) continue;
     if (why != nullptr) {
       to.on_error(rank, context, why);
     } else if (context != nullptr) {
@@ -235,7 +231,7 @@ void bulk_stream::take_submitted() noexcept {
   while (stream* const s = fresh.pop()) {
     if (is_dropped(s->rank)) {
       // It was posted while the news of the peer's end was on its way.
-      s->why = ENDED;
+      s->why = PEER_ENDED;
       finish(s);
     } else {
       activate(s->rank).waiting.push(s);
@@ -341,44 +337,6 @@ void bulk_stream::finish_get(stream* one, const char* why) noexcept {
   peers_.config().regions->erase({one->source.region_slot, one->source.region_generation});
   one->why = why;
   finish(one);
-}
-
-void bulk_stream::drop_peer(peer& who, net::sink& to) noexcept {
-  take_submitted();
-  dropped_[static_cast<std::size_t>(who.rank)] = true;
-  // One that lives but broke the rules may still write to packets it was given: these are lost.
-  const bool is_dead = !who.has_broken_rules();
-  if (flow* const f = find_flow(who.rank); f != nullptr) drop_flow(*f, is_dead);
-  if (is_dead) out_.recall(who.rank);
-  drop_watched(who.rank, is_dead);
-  deliver(to);
-}
-
-// It is idle then, and leaves the list of the active ones at the next poll.
-void bulk_stream::drop_flow(flow& f, bool is_dead) noexcept {
-  retire(f);  // what it took before it went
-  for (const piece& p : f.in_flight)
-    if (is_dead) take_home(p.packet);
-  f.in_flight.clear();
-  f.bytes = 0;
-  while (stream* const s = f.issued.pop()) {
-    if (s->why == nullptr && s->out != 0) s->why = ENDED;
-    end(s);
-  }
-  while (stream* const s = f.waiting.pop()) {
-    if (s->why == nullptr) s->why = ENDED;
-    end(s);
-  }
-  while (stream* const s = f.gets.pop()) finish_get(s, ENDED);
-}
-
-void bulk_stream::drop_watched(int rank, bool is_dead) noexcept {
-  const std::lock_guard lock(lock_);
-  std::erase_if(watched_, [&](const watched& w) {
-    if (w.rank != rank) return false;
-    if (is_dead) take_home(w.packet);
-    return true;
-  });
 }
 
 }  // namespace lci::shm

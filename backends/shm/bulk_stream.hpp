@@ -84,6 +84,9 @@ class bulk_stream {
   void finish_get(int rank, mem::region_name name, const char* why) noexcept;
   // The peer has ended: everything towards it fails.
   void drop_peer(peer& who, net::sink& to) noexcept;
+  // The device has ended, no thread posts or polls: the next one of its number tells nobody of what
+  // is under way, reads no more of it and lets nobody write to it.
+  void forget() noexcept;
 
  private:
   // One operation. A reply is a put that a peer's get has asked for; its source is named, not
@@ -91,6 +94,7 @@ class bulk_stream {
   struct stream {
     kind what = kind::put;
     bool is_reply = false;
+    bool is_forgotten = false;
     bool has_fence = false;
     bool is_chosen = false;   // the chooser picks `way` when it starts
     bool was_chosen = false;  // so it may go another way, if that one does not work
@@ -169,6 +173,7 @@ class bulk_stream {
     mem::packet* packet;
   };
   static constexpr std::size_t MOST_SPARE = 64;
+  static constexpr const char* PEER_ENDED = "the peer has ended";
 
   static bool has_come_back(const mem::packet& p) noexcept {
     // edge packet.return: partner is return_borrowed() in the peer.

@@ -11,6 +11,11 @@ namespace lci::shm {
 
 device::~device() {
   queues_.in.settle_all();  // there may be no next poll
+  // Who has given up waiting for the rest is not there any more when it ends.
+  if (!is_drained()) {
+    queues_.flow.forget();
+    queues_.gets.forget();
+  }
   // The next device of this index may be polled by another thread, which should not have to wait.
   queues_.polling.disown();
 }

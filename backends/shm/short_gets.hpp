@@ -55,6 +55,13 @@ class short_gets {
   void take_refusal(int rank, const get_failure& r, net::sink& to) noexcept;
   // The peer has ended: everything towards it fails.
   void drop_peer(int rank, net::sink& to) noexcept;
+  // The device has ended, no thread posts or polls: answers that come find no get.
+  void forget() noexcept {
+    const std::lock_guard lock(lock_);
+    for (std::uint32_t at = 0; at < COUNT; ++at)
+      if (entries_[at].is_open) free_entry(at);
+    open_.store(0, std::memory_order_relaxed);
+  }
 
   // For tests, besides.
   // False: there is no room, or the rank was dropped.
