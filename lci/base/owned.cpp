@@ -110,11 +110,18 @@ bool owned::take_from(record* old, record* me, std::uint64_t wait_us) noexcept {
   // Without waiting, a barrier would be wasted on an owner that is plainly inside.
   if (wait_us == 0 && old->holds(this)) return false;
   owner_.store(&detail::nobody, std::memory_order_seq_cst);  // edge owned.enter: see announce()
-  bool outside = heavy_fence() && !old->holds(this);
+  // The system may refuse the barrier for want of memory: then nothing is known, and it is tried
+  // again.
+  bool is_fenced = heavy_fence();
+  bool outside = is_fenced && !old->holds(this);
   if (!outside && wait_us != 0) {
     const std::uint64_t start = cpu_ticks();
     const std::uint64_t limit = ticks_of_us(wait_us);
-    while (!(outside = !old->holds(this)) && !elapsed(start, limit)) sched_yield();
+    while (!outside && !elapsed(start, limit)) {
+      sched_yield();
+      is_fenced = is_fenced || heavy_fence();
+      outside = is_fenced && !old->holds(this);
+    }
   }
   // edge owned.owner: for owner() to read the id.
   owner_.store(outside ? me : old, std::memory_order_release);
