@@ -95,6 +95,7 @@ void import_cache::drop_locked(std::unique_ptr<entry> old) noexcept {
 }
 
 void import_cache::tidy() noexcept {
+  if (!may_close()) return;  // it would wait for a stream that waits for us
   std::vector<std::unique_ptr<entry>> all;
   {
     const std::lock_guard lock(mutex_);

@@ -141,6 +141,7 @@ TEST_F(import_test, streams_that_wait__hold_up_closing_and_not_the_other_way_rou
         EXPECT_FALSE(open_next());
         EXPECT_NE(why.find("streams wait for lci"), std::string::npos) << why;
         EXPECT_FALSE(cache.may_close());
+        cache.tidy();
         EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 0u);
         EXPECT_TRUE(mock().blocking_calls().empty());
         mock().watch_blocking(false);
