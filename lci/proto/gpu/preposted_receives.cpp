@@ -119,7 +119,8 @@ void preposted_receives::publish(int rank, wire::name preposted, match::engine& 
     if (s == nullptr || s->state != preposted_state::open) return;
     s->is_public = where.all_older(pattern_of(s->plan), s->record, [this](const void* value) {
       const slot* const older = find_locked(-1, static_cast<const receive*>(value)->preposted);
-      return older != nullptr && older->is_public;
+      // Receives of other devices have names of their own, which may be the same.
+      return older != nullptr && older->record == value && older->is_public;
     });
     // Nobody was told, so nobody has it: the receive waits like any other.
     if (!s->is_public) {
