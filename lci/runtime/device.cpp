@@ -180,6 +180,10 @@ void device_impl_t::drain(const std::function<bool()>& is_over) noexcept {
     } catch (const std::exception& problem) {
       if (!owner().is_let_go())
         base::log::warn("runtime", "while a device was being freed: %s", problem.what());
+    } catch (...) {
+      // A handler may throw anything.
+      if (!owner().is_let_go())
+        base::log::warn("runtime", "while a device was being freed: a handler has thrown");
     }
     // What other ranks would have to do for it is not waited for; one round has ended what is known
     // to have ended.
