@@ -1,6 +1,6 @@
-// The backends and memory domains of this build, in order of preference: the one place that names
-// them all. Callers: providers.cpp; tests that put something before each backend.
-// Threads: immutable.
+// The backends and memory domains of this build: the one place that names them all. Backends in the
+// order of preference that LCI_NETWORK_BACKENDS has by default (providers.cpp). Callers:
+// providers.cpp; tests that put something before each backend. Threads: immutable.
 #pragma once
 
 #include <array>

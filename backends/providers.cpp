@@ -1,9 +1,14 @@
 #include "backends/provider_list.hpp"
+#include "lci/net/provider_order.hpp"
 
 namespace lci {
 
 std::span<const net::provider> net::providers() {
-  static const auto all = gather(PROVIDERS);
+  static const auto all = [] {
+    auto list = gather(PROVIDERS);
+    put_in_order(list, LCI_NETWORK_BACKENDS_ENABLED);
+    return list;
+  }();
   return all;
 }
 
