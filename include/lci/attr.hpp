@@ -197,14 +197,14 @@ struct device_settings_t {
   size_t shm_ring_size = 65536;
   /// Accepted, without effect: slots have 128 bytes, two cache lines, which is the same in all
   /// processes. A multiple of the cache line.
-  size_t shm_slot_size = 128;
+  size_t shm_slot_size = 128 % LCI_CACHE_LINE == 0 ? 128 : LCI_CACHE_LINE;
   /// Accepted, without effect: a lane has one sender, so senders do not compete for a slot.
   size_t shm_producer_cas_attempts = 4;
   /// Accepted, without effect: a lane is polled by one thread at a time.
   size_t shm_consumer_cas_attempts = 1;
   /// Messages that one call of progress takes from peers on the same host, 1 to
   /// LCI_BACKEND_MAX_POLLS.
-  size_t shm_max_polls = 32;
+  size_t shm_max_polls = LCI_BACKEND_MAX_POLLS < 32 ? LCI_BACKEND_MAX_POLLS : 32;
   attr_ibv_td_strategy_t ibv_td_strategy =
       attr_ibv_td_strategy_t::per_qp;  ///< verbs thread domains
 

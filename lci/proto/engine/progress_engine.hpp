@@ -18,6 +18,7 @@
 #include "lci/base/report.hpp"
 #include "lci/base/spin.hpp"
 #include "lci/base/spinlock.hpp"
+#include "lci/config.hpp"
 #include "lci/mem/packet_pool.hpp"
 #include "lci/net/backend.hpp"
 #include "lci/proto/engine/control_dispatch.hpp"
@@ -35,7 +36,7 @@ namespace lci::proto {
 class progress_engine final : public member, private peer_watch::listener {
  public:
   // Events taken from the backend in one progress call.
-  static constexpr std::size_t MAX_POLLS = 32;
+  static constexpr std::size_t MAX_POLLS = LCI_BACKEND_MAX_POLLS < 32 ? LCI_BACKEND_MAX_POLLS : 32;
   // Rounds of progress between looks at the clock and at what the bootstrap knows.
   static constexpr std::uint32_t LOOK_EVERY = 128;
 
