@@ -12,6 +12,7 @@
 #include "lci/boot/membership.hpp"
 #include "lci/mem/packet_hand.hpp"
 #include "lci/runtime.hpp"
+#include "lci/runtime/debugger.hpp"
 #include "lci/runtime/defaults.hpp"
 #include "lci/runtime/global.hpp"
 #include "lci/runtime/report.hpp"
@@ -70,6 +71,7 @@ void initialize() {
     base::log::set_rank(g.rank);
     g_default_attr = std::move(defaults);
     set_ranks_on_machine(g.size);  // until more is known
+    wait_for_debugger(g.rank);
   }
   ++g.initialized;
 }
