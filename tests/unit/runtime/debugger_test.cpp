@@ -20,7 +20,7 @@ struct debugger : testing::Test {
       vars.set("LCI_INIT_ATTACH_DEBUGGER", how);
     const pid_t pid = fork();
     if (pid == 0) {
-      alarm(60);
+      alarm(600);
       wait_for_debugger(3);
       _exit(0);
     }
