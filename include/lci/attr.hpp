@@ -22,6 +22,11 @@ namespace lci {
 /// Name of resources without a name: "unnamed".
 extern LCI_PUBLIC const char* DEFAULT_NAME;
 
+namespace detail {
+/// A default, unless the build allows less.
+constexpr size_t at_most(size_t wanted, size_t most) { return wanted < most ? wanted : most; }
+}  // namespace detail
+
 /// Fields of every resource: stored by pointer, never copied, never freed.
 struct named_attr_t {
   const char* name = "unnamed";  ///< for messages
@@ -204,7 +209,7 @@ struct device_settings_t {
   size_t shm_consumer_cas_attempts = 1;
   /// Messages that one call of progress takes from peers on the same host, 1 to
   /// LCI_BACKEND_MAX_POLLS.
-  size_t shm_max_polls = LCI_BACKEND_MAX_POLLS < 32 ? LCI_BACKEND_MAX_POLLS : 32;
+  size_t shm_max_polls = detail::at_most(32, LCI_BACKEND_MAX_POLLS);
   attr_ibv_td_strategy_t ibv_td_strategy =
       attr_ibv_td_strategy_t::per_qp;  ///< verbs thread domains
 

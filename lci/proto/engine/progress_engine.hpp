@@ -36,7 +36,7 @@ namespace lci::proto {
 class progress_engine final : public member, private peer_watch::listener {
  public:
   // Events taken from the backend in one progress call.
-  static constexpr std::size_t MAX_POLLS = LCI_BACKEND_MAX_POLLS < 32 ? LCI_BACKEND_MAX_POLLS : 32;
+  static constexpr std::size_t MAX_POLLS = std::min<std::size_t>(32, LCI_BACKEND_MAX_POLLS);
   // Rounds of progress between looks at the clock and at what the bootstrap knows.
   static constexpr std::uint32_t LOOK_EVERY = 128;
 
