@@ -77,7 +77,7 @@ class bulk_stream {
   bool is_drained() const noexcept { return posted_.load(std::memory_order_acquire) == 0; }
   std::size_t poll(net::sink& to) noexcept;
 
-  // For inbox: a peer asks for a part of a region. False: too many of these already, ask again.
+  // For inbox: a peer asks for a part of a region. False: no memory, ask again.
   bool start_reply(peer& who, const get_record& asked) noexcept;
   // The get that put into the region `name` is over; why is null if the data is there, else a
   // literal.
@@ -85,7 +85,8 @@ class bulk_stream {
   // The peer has ended: everything towards it fails.
   void drop_peer(peer& who, net::sink& to) noexcept;
   // The device has ended, no thread posts or polls: the next one of its number tells nobody of what
-  // is under way, reads no more of it and lets nobody write to it.
+  // is under way, and neither reads its buffers nor lets peers write to them. A part that the
+  // target was asked to read may still be read.
   void forget() noexcept;
 
  private:
@@ -94,7 +95,7 @@ class bulk_stream {
   struct stream {
     kind what = kind::put;
     bool is_reply = false;
-    bool is_forgotten = false;
+    bool is_forgotten = false;  // its device has ended: nobody hears of it
     bool has_fence = false;
     bool is_chosen = false;   // the chooser picks `way` when it starts
     bool was_chosen = false;  // so it may go another way, if that one does not work

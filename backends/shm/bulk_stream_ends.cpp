@@ -38,7 +38,7 @@ void bulk_stream::drop_flow(flow& f, bool is_dead) noexcept {
   while (stream* const s = f.gets.pop()) finish_get(s, PEER_ENDED);
 }
 
-// Its buffers may be anybody's now. What fails before it starts is not copied, see issue(); what
+// Buffers may be anybody's now. What fails before it starts is not copied, see issue(); what
 // has been issued ends when its packets are back.
 void bulk_stream::forget() noexcept {
   take_submitted();

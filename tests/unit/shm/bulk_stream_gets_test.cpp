@@ -23,13 +23,7 @@ struct two_ranks {
   // Each into a buffer of its own.
   void get(test::side& by, int from, std::vector<std::string>& all) {
     for (std::string& one : all) {
-      net::net_op o;
-      o.rank = from;
-      o.buffer = one.data();
-      o.size = one.size();
-      o.remote = from == 0 ? of_a : of_b;
-      o.context = &one;
-      const errorcode_t code = by.out->get(o);
+      const errorcode_t code = by.out->get(test::op_with(from, one, from == 0 ? of_a : of_b, &one));
       ASSERT_TRUE(code == errorcode_t::posted || code == errorcode_t::done);
     }
   }

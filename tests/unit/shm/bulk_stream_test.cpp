@@ -157,15 +157,7 @@ namespace {
 // Rank 1 does not poll: what rank 0 has posted is under way.
 struct under_way {
   explicit under_way(net::fabric_config c = only(way::pipelined)) : p(c) { p.meet(); }
-  net::net_op op(void* context) {
-    net::net_op o;
-    o.rank = 1;
-    o.buffer = text.data();
-    o.size = text.size();
-    o.remote = key;
-    o.context = context;
-    return o;
-  }
+  net::net_op op(void* context) { return test::op_with(1, text, key, context); }
   pair p;
   std::string memory = std::string(std::size_t{2} << 20, '.');
   std::string text = pattern(std::size_t{2} << 20, 5);

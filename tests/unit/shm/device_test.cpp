@@ -10,15 +10,7 @@
 namespace lci::shm {
 namespace {
 
-net::net_op op_on(std::string& buffer, net::remote_key there, void* context) {
-  net::net_op o;
-  o.rank = 1;
-  o.buffer = buffer.data();
-  o.size = buffer.size();
-  o.remote = there;
-  o.context = context;
-  return o;
-}
+using test::op_with;
 
 // Nobody waits for them: the owner of the device has given up.
 TEST(device_end, amid_operations__the_next_device_tells_nobody_of_them) {
@@ -34,10 +26,10 @@ TEST(device_end, amid_operations__the_next_device_tells_nobody_of_them) {
   auto late = std::make_unique<std::string>(theirs.size(), 'f');
   auto got = std::make_unique<std::string>(theirs.size(), 'g');
   auto few = std::make_unique<std::string>(8, 's');
-  ASSERT_EQ(p.a.out->get(op_on(*few, there, few.get())), errorcode_t::posted);
-  ASSERT_EQ(p.a.out->get(op_on(*got, there, got.get())), errorcode_t::posted);
-  ASSERT_EQ(p.a.out->put(op_on(*large, there, large.get())), errorcode_t::posted);
-  net::net_op behind = op_on(*late, there, late.get());
+  ASSERT_EQ(p.a.out->get(op_with(1, *few, there, few.get())), errorcode_t::posted);
+  ASSERT_EQ(p.a.out->get(op_with(1, *got, there, got.get())), errorcode_t::posted);
+  ASSERT_EQ(p.a.out->put(op_with(1, *large, there, large.get())), errorcode_t::posted);
+  net::net_op behind = op_with(1, *late, there, late.get());
   behind.fence = true;
   ASSERT_EQ(p.a.out->put(behind), errorcode_t::posted);
   for (int i = 0; i < 10; ++i) p.a.poll();
@@ -55,7 +47,7 @@ TEST(device_end, amid_operations__the_next_device_tells_nobody_of_them) {
   EXPECT_EQ(p.a.regions.live(), 0u) << "nobody may write to what was for a get";
   EXPECT_EQ(theirs.find('f'), std::string::npos) << "nothing is read of what had not started";
   std::string again(theirs.size(), 'n');
-  ASSERT_EQ(p.a.out->put(op_on(again, there, &again)), errorcode_t::posted);
+  ASSERT_EQ(p.a.out->put(op_with(1, again, there, &again)), errorcode_t::posted);
   p.until([&] { return p.a.dev->is_drained(); });
   EXPECT_EQ(p.a.seen.completed, std::vector<void*>{&again});
   EXPECT_EQ(theirs, again);

@@ -173,6 +173,17 @@ struct pair {
   side a, b;
 };
 
+// A put or get of all of `buffer`.
+inline net::net_op op_with(int rank, std::string& buffer, net::remote_key there, void* context) {
+  net::net_op o;
+  o.rank = rank;
+  o.buffer = buffer.data();
+  o.size = buffer.size();
+  o.remote = there;
+  o.context = context;
+  return o;
+}
+
 inline std::string pattern(std::size_t size, unsigned salt) {
   std::string out(size, 0);
   for (std::size_t i = 0; i < size; ++i) {
