@@ -226,8 +226,7 @@ transfer core::submit(link* given, std::span<const request> all, const char* wha
   }
   op->notify = options.notify;
   op->tag = options.tag;
-  const double most_s = 1e9;  // the clock cannot add much more
-  if (options.limit_s > 0 && options.limit_s <= most_s)
+  if (options.limit_s > 0 && options.limit_s <= MOST_SECONDS)
     op->due = steady_clock::now() + span_of(options.limit_s);
   std::unique_lock lock(mutex_);
   link& to = given != nullptr ? *given : *only_link_locked();

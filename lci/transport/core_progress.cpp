@@ -17,8 +17,7 @@ namespace {
 
 // When a limit in seconds is over; below 0: never.
 steady_clock::time_point time_in(double limit_s, steady_clock::time_point now) noexcept {
-  const double most_s = 1e9;
-  if (limit_s < 0 || limit_s > most_s) return steady_clock::time_point::max();
+  if (limit_s < 0 || limit_s > MOST_SECONDS) return steady_clock::time_point::max();
   return now +
          std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(limit_s));
 }

@@ -55,9 +55,8 @@ std::string memory_state::give_key(const key_options& options) {
   key.size = size_;
   key.rights = static_cast<std::uint8_t>((options.can_read ? memory_key::MAY_READ : 0) |
                                          (options.can_write ? memory_key::MAY_WRITE : 0));
-  const double most_s = 1e9;  // the peer's clock cannot add much more
   if (options.valid_s > 0) {
-    const double left_ms = std::ceil(std::min(options.valid_s, most_s) * 1000);
+    const double left_ms = std::ceil(std::min(options.valid_s, MOST_SECONDS) * 1000);
     key.ends_ms = clock_ms() + static_cast<std::uint64_t>(left_ms);
   }
   const std::lock_guard lock(mutex_);

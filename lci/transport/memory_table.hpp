@@ -21,6 +21,10 @@
 
 namespace lci::transports {
 
+// The longest time, in seconds, that is added to a clock: one that counts nanoseconds ends after
+// 292 years.
+inline constexpr double MOST_SECONDS = 1e9;
+
 class core;
 
 class memory_state : public std::enable_shared_from_this<memory_state> {

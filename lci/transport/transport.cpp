@@ -14,7 +14,7 @@ namespace {
 
 void check_options(const transport_options& options) {
   const auto check = [](const char* what, double value) {
-    if (!(value >= 0) || value > 1e9)
+    if (!(value >= 0) || value > transports::MOST_SECONDS)
       throw argument_error(std::string("transport: ") + what + " is " + std::to_string(value) +
                            "; expected 0 to 1e9 seconds");
   };
