@@ -158,6 +158,14 @@ inline std::vector<pid_t> pids_in(const std::string& text) {
   return pids;
 }
 
+// The same of each line that begins with one.
+inline std::vector<pid_t> pids_in_lines(const std::string& text) {
+  std::vector<pid_t> pids;
+  for (const std::string& line : lines_of(text))
+    for (const pid_t pid : pids_in(line)) pids.push_back(pid);
+  return pids;
+}
+
 inline const std::string PROBE = LCI_BOOT_PROBE;
 
 // Variables that would change what lcrun or a bootstrap does are gone.

@@ -74,13 +74,7 @@ TEST_F(lcrun_end_test, crash__nothing_survives_kill_9_of_lcrun) {
   EXPECT_FALSE(std::filesystem::is_empty(base));
   run.signal(SIGKILL);
   EXPECT_EQ(run.finish(), 128 + SIGKILL);
-  std::string text = run.out();
-  std::vector<pid_t> pids;
-  for (const std::string& line : lines_of(text)) {
-    if (line.find("ready") == std::string::npos) {
-      for (const pid_t pid : pids_in(line)) pids.push_back(pid);
-    }
-  }
+  const auto pids = pids_in_lines(run.out());
   EXPECT_EQ(pids.size(), 6u);
   EXPECT_TRUE(all_gone(pids));
   for (int i = 0; i < 1000 && !std::filesystem::is_empty(base); ++i)
@@ -108,9 +102,7 @@ TEST_F(lcrun_end_test, crash__no_session_survives_kill_9_of_lcrun) {
   ASSERT_TRUE(run.wait_for("ready", 2));
   run.signal(SIGKILL);
   EXPECT_EQ(run.finish(), 128 + SIGKILL);
-  std::vector<pid_t> pids;
-  for (const std::string& line : lines_of(run.out()))
-    for (const pid_t pid : pids_in(line)) pids.push_back(pid);
+  const auto pids = pids_in_lines(run.out());
   EXPECT_EQ(pids.size(), 2u) << run.out();
   EXPECT_TRUE(all_gone(pids));
 }
@@ -124,9 +116,7 @@ TEST_F(lcrun_end_test, crash__of_an_lcrun_inside_a_rank_nothing_is_left) {
   run.signal(SIGTERM);
   run.signal(SIGTERM);
   run.finish();
-  std::vector<pid_t> pids;
-  for (const std::string& line : lines_of(run.out()))
-    for (const pid_t pid : pids_in(line)) pids.push_back(pid);
+  const auto pids = pids_in_lines(run.out());
   EXPECT_EQ(pids.size(), 4u) << run.out();
   EXPECT_TRUE(all_gone(pids));
 }
