@@ -5,7 +5,8 @@
 //   notice all   the same with failure_notice `all`: both hear in progress
 //   notice left  it takes leave. A receive from it that no message can meet any more ends
 //   notice left_unmet  the same of a rank that nobody has met, of which no network can tell
-//   notice end   it dies, and the others end while they send to each other what nobody receives
+//   notice left_root  it takes leave while the root of a blocking broadcast has a large message for
+//   it notice end   it dies, and the others end while they send to each other what nobody receives
 //   notice met   it dies while a blocking receive has met its message already
 #include <sched.h>
 #include <unistd.h>
@@ -114,6 +115,8 @@ void see_it_leave() {
   expect(lci::get_failed_ranks().empty(), "it has not failed");
 }
 
+std::vector<char> large(1 << 20);
+
 // Receives were posted before it left, or are posted behind that; one of them waits in its call.
 void see_a_stranger_leave() {
   char byte;
@@ -133,6 +136,17 @@ void see_a_stranger_leave() {
   expect(lci::get_failed_ranks().empty(), "it has not failed");
 }
 
+// In the broadcast nothing comes from the last rank, and only the root has something for it.
+void broadcast_to_who_leaves() {
+  send_to(LAST, WORD);
+  const int told = told_by([] {
+    lci::broadcast_x(large.data(), large.size(), 0).algorithm(lci::broadcast_algorithm_t::direct)();
+  });
+  expect(me != 0 || told == LAST, "the broadcast ends at its root");
+  go_on();
+  expect(lci::get_failed_ranks().empty(), "it has not failed");
+}
+
 // Not only until the launcher has waited for it.
 bool is_running(int pid) {
   std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
@@ -140,7 +154,6 @@ bool is_running(int pid) {
   return stat >> number >> name >> state && state != "Z" && state != "X";
 }
 
-std::vector<char> large(1 << 20);
 volatile bool has_come = false;
 int last_pid = 0;
 
@@ -187,6 +200,7 @@ void be_the_last(std::string_view scene, lci::rcomp_t sent) {
   char byte;
   for (int from = 0; from < LAST; ++from) lci::post_recv(from, &byte, 1, WORD, lci::COMP_NULL);
   if (scene == "left") return leave_to(0);
+  if (scene == "left_root") return lci::g_runtime_fina();
   std::raise(SIGKILL);
 }
 
@@ -214,6 +228,8 @@ int main(int, char** argv) {
     see_it_leave();
   else if (scene == "left_unmet")
     see_a_stranger_leave();
+  else if (scene == "left_root")
+    broadcast_to_who_leaves();
   else if (scene == "met")
     receive_what_has_come();
   else if (scene == "end")

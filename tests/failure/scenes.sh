@@ -6,7 +6,7 @@ lcrun=$1
 shift
 failed=0
 # With the status of the job: 137 is that of the rank that was killed.
-for scene in own:137 all:137 left:0 left_unmet:0 end:137 met:137; do
+for scene in own:137 all:137 left:0 left_unmet:0 left_root:0 end:137 met:137; do
   name=${scene%:*}
   notice=own
   [ "$name" != all ] || notice=all

@@ -20,10 +20,11 @@ peer_watch::peer_watch(core& shared, pending_errors& errors, listener& to)
 // Failures are reported by notice(). That a peer has left is no error, unless it was still needed:
 // then it is one, once.
 void peer_watch::miss(int rank) noexcept {
-  if (shared_.peers.has_failed(rank)) return;
   {
     const std::lock_guard lock(lock_);
-    if (missed_[static_cast<std::size_t>(rank)]) return;
+    // Under the lock: a failure that is overlooked here has not been reported by notice(), which
+    // then finds it missed.
+    if (shared_.peers.has_failed(rank) || missed_[static_cast<std::size_t>(rank)]) return;
     missed_[static_cast<std::size_t>(rank)] = true;
   }
   if (errors_.add_loss(rank)) return;

@@ -13,7 +13,10 @@ namespace lci::proto {
 void signaller::fail(const user_side& user) noexcept {
   const int rank = user.status.rank;
   const bool is_by_loss = rank >= 0 && watch_.is_lost(rank);
-  if (is_by_loss && !user.is_arrival) errors_.concern(rank);
+  if (is_by_loss && !user.is_arrival) {
+    errors_.concern(rank);
+    watch_.miss(rank);
+  }
   if (user.comp == nullptr) return;
   if (user.is_waiter)
     static_cast<waiter*>(user.comp)->fail();

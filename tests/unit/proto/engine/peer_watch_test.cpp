@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <stdexcept>
+#include <vector>
 
 #include "lci/proto/host/arrival.hpp"
 #include "tests/support/in_thread.hpp"
@@ -66,6 +67,38 @@ TEST_F(own_losses, of_an_operation_that_fails_later__are_told_then) {
   EXPECT_EQ(told(), 1);
   w[0].queues->engine().signals.tell(user, false);
   EXPECT_EQ(told(), -1) << "once";
+}
+
+// It was still needed, which is known only by now.
+TEST_F(own_losses, of_an_operation_with_who_took_leave__are_told_then) {
+  end(1, true);
+  EXPECT_EQ(told(), -1);
+  EXPECT_EQ(w[0].queues->engine().errors.lost.count(), 0u) << "nobody needs it";
+  lci::proto::user_side user;
+  user.status.rank = 1;
+  user.is_arrival = true;
+  w[0].queues->engine().signals.tell(user, false);
+  EXPECT_EQ(w[0].queues->engine().errors.lost.count(), 0u) << "a message that was arriving";
+  user.is_arrival = false;
+  w[0].queues->engine().signals.tell(user, false);
+  EXPECT_EQ(w[0].queues->engine().errors.lost.count(), 1u) << "for calls that wait";
+  EXPECT_EQ(told(), 1);
+  w[0].queues->engine().signals.tell(user, false);
+  EXPECT_EQ(w[0].queues->engine().errors.lost.count(), 1u) << "once";
+  EXPECT_EQ(told(), -1);
+  EXPECT_TRUE(w[0].core.peers.failed().empty());
+}
+
+// A call that waits for all ranks, as a blocking collective does, ends by this.
+TEST_F(own_losses, of_a_large_send_to_who_took_leave__are_told) {
+  std::vector<std::byte> data(lci::test::LARGE);
+  auto out = w[0].outgoing(1, data.data(), data.size(), w[1].engine_rcomp(), 5, &seen_);
+  ASSERT_EQ(lci::proto::start_message(out), lci::errorcode_t::posted);
+  w[1].fabric->leave();
+  EXPECT_EQ(told(), 1);
+  EXPECT_EQ(w[0].queues->engine().errors.lost.count(), 1u);
+  EXPECT_TRUE(seen_.seen.empty());
+  EXPECT_EQ(w[0].queues->engine().open.sum(), 0);
 }
 
 TEST_F(own_losses, while_a_collective_is_under_way__are_all_told) {
