@@ -4,11 +4,16 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "lci/base/report.hpp"
 #include "lci/net/backend.hpp"
 
 namespace lci::proto {
+
+// How far a rank has ended for one device. left: what it has sent here may still be on its way;
+// all_here: it is not.
+enum class peer_end : std::uint8_t { none, left, all_here, failed };
 
 // Code that leaves something for later rounds of progress, or keeps something about peers. Set up
 // before the first round and taken out after the last.
@@ -25,17 +30,11 @@ class part {
   // In each round while is_waiting().
   virtual std::size_t serve_waiting() noexcept { return 0; }
   virtual bool is_quiet() const noexcept { return true; }
-  // What waits for that rank will not complete. Once, or twice where it died after it had left.
-  virtual void on_peer_ended(int rank, bool has_failed) noexcept {
-    (void)rank;
-    (void)has_failed;
-  }
+  // What that rank would have to do will not be done. In the order of `how`; steps may be left out.
+  virtual void on_peer_ended(int /*rank*/, peer_end /*how*/) noexcept {}
   // That rank has left the job, and all that it had sent is in. May come again. Answers whether
   // something ends by that.
-  virtual bool on_all_in(int rank) noexcept {
-    (void)rank;
-    return false;
-  }
+  virtual bool on_all_in(int /*rank*/) noexcept { return false; }
   // In a signal handler: see who_waits in host.
   virtual void report(base::report::sheet& to) noexcept { (void)to; }
 

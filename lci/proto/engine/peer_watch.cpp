@@ -42,6 +42,13 @@ bool peer_watch::is_lost(int rank) noexcept {
   return missed_[static_cast<std::size_t>(rank)];
 }
 
+peer_end peer_watch::end_of(int rank) const noexcept {
+  const net::peer_state now = shared_.peers.state(rank);
+  if (now < net::peer_state::left) return peer_end::none;
+  if (now == net::peer_state::failed) return peer_end::failed;
+  return to_.has_all_of(rank) ? peer_end::all_here : peer_end::left;
+}
+
 // Some rank has ended. Reports each failure once.
 void peer_watch::notice() noexcept {
   // edge peers.news: partner is look_again(). First, so that none is overlooked.
@@ -56,11 +63,11 @@ void peer_watch::notice() noexcept {
     }
     if (is_to_be_missed) miss(rank);
     // Once: it may fail meanwhile, also after it left another device.
-    const net::peer_state now = shared_.peers.state(rank);
-    if (now < net::peer_state::left) continue;
-    const bool has_failed = now == net::peer_state::failed;
+    const peer_end now = end_of(rank);
+    if (now == peer_end::none) continue;
+    const bool has_failed = now == peer_end::failed;
     if (!has_failed && shared_.is_all_in(rank) && to_.end_what_stays_from(rank)) miss(rank);
-    net::peer_state before;
+    peer_end before;
     bool is_told;
     {
       const std::lock_guard lock(lock_);
@@ -69,7 +76,7 @@ void peer_watch::notice() noexcept {
       acted_on_[at] = now;
       is_told = missed_[at];
     }
-    to_.end_what_waits_for(rank, has_failed);
+    to_.end_what_waits_for(rank, now);
     if (!has_failed || is_told || errors_.add_loss(rank)) continue;
     {
       const std::lock_guard lock(lock_);

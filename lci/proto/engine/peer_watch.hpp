@@ -13,6 +13,7 @@
 #include "lci/base/spinlock.hpp"
 #include "lci/net/peer_table.hpp"
 #include "lci/proto/engine/core.hpp"
+#include "lci/proto/engine/part.hpp"
 #include "lci/proto/engine/pending_errors.hpp"
 
 namespace lci::proto {
@@ -22,9 +23,11 @@ class peer_watch final : private net::peer_table::subscriber {
   // Ends what waits; the engine.
   class listener {
    public:
-    virtual void end_what_waits_for(int rank, bool has_failed) noexcept = 0;
+    virtual void end_what_waits_for(int rank, peer_end how) noexcept = 0;
     // `rank` has left the job and all of it is in. Answers whether something ended by that.
     virtual bool end_what_stays_from(int rank) noexcept = 0;
+    // Nothing of `rank` is on its way to this device.
+    virtual bool has_all_of(int rank) const noexcept = 0;
 
    protected:
     ~listener() = default;
@@ -41,6 +44,8 @@ class peer_watch final : private net::peer_table::subscriber {
   LCI_COLD void miss(int rank) noexcept;
   // It has ended, or an operation has failed as if it had.
   LCI_COLD bool is_lost(int rank) noexcept;
+  // Who finds less than all_here may leave the rest to notice(), which comes once more.
+  LCI_COLD peer_end end_of(int rank) const noexcept;
   // The network has said that nothing more comes from `rank` on this device; on others something
   // may. Relaxed, here and in has_all_of(): it is noted before the rank is reported, and edge
   // peers.news brings it to all who ask.
@@ -69,7 +74,7 @@ class peer_watch final : private net::peer_table::subscriber {
   std::atomic<bool> has_news_{false};
   std::vector<std::atomic<bool>> has_all_of_;  // by rank
   base::spinlock lock_;                        // guards what follows
-  std::vector<net::peer_state> acted_on_;      // by rank: for which end what waits was ended
+  std::vector<peer_end> acted_on_;             // by rank: for which end what waits was ended
   std::vector<bool> missed_;                   // by rank: the losses have it, failed or not
   std::vector<bool> to_miss_;                  // by rank: they should, and there was no memory
 };

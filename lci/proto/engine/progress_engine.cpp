@@ -175,9 +175,8 @@ void progress_engine::finish(transfer& move) noexcept {
   signals.tell(user, !failed);
 }
 
-// What waits for a rank that ended will not complete.
-void progress_engine::end_what_waits_for(int rank, bool has_failed) noexcept {
-  for (part* const one : parts_) one->on_peer_ended(rank, has_failed);
+void progress_engine::end_what_waits_for(int rank, peer_end how) noexcept {
+  for (part* const one : parts_) one->on_peer_ended(rank, how);
   // From the last one: those behind one that another thread removes move to where this looks next.
   std::size_t i;
   {

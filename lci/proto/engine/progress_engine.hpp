@@ -138,7 +138,7 @@ class progress_engine final : public member, private peer_watch::listener {
   bool may_bring(int rank) noexcept override { return device_->may_bring(rank); }
   bool hear_callers() noexcept override { return fabric.hear_callers(); }
   void report(base::report::sheet& to) noexcept override;
-  void end_what_waits_for(int rank, bool has_failed) noexcept override;
+  void end_what_waits_for(int rank, peer_end how) noexcept override;
   bool end_what_stays_from(int rank) noexcept override;
 
   LCI_COLD void rest() noexcept;

@@ -12,7 +12,6 @@
 #include "lci/proto/engine/handler_depth.hpp"
 #include "lci/proto/gpu/common.hpp"
 #include "lci/proto/gpu/jobs.hpp"
-#include "lci/proto/gpu/staged.hpp"
 #include "lci/proto/host/arrival.hpp"
 
 namespace lci::proto::gpu {
@@ -263,11 +262,6 @@ bool payload_arrivals::serve(waiting& first) noexcept {
     return false;
   }
   ctx_.expect_leftovers(-1);
-  // It may have gone while the message was in nobody's list.
-  if (ctx_.engine.shared.peers.has_ended(first.rank)) {
-    end_rendezvous_with(ctx_.host, first.rank);
-    staged_.on_peer_ended(first.rank);
-  }
   return true;
 }
 

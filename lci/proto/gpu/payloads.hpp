@@ -22,13 +22,12 @@
 
 namespace lci::proto::gpu {
 
-class staged_transfers;
 struct context;
 struct slot_set;
 
 class payload_arrivals {
  public:
-  payload_arrivals(context& ctx, staged_transfers& staged) noexcept : ctx_(ctx), staged_(staged) {}
+  explicit payload_arrivals(context& ctx) noexcept : ctx_(ctx) {}
 
   // The pool that messages are delivered in; the last one that entered counts.
   void enter(mem::payload_pool& pool) noexcept;
@@ -67,7 +66,6 @@ class payload_arrivals {
   bool serve(waiting& first) noexcept;
 
   context& ctx_;
-  staged_transfers& staged_;
   std::atomic<bool> has_complained_{false};  // that the allocator gives nothing, since it last did
   base::spinlock lock_;
   std::list<waiting> waiting_;  // under lock_

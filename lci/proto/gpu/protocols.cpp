@@ -46,7 +46,7 @@ bool protocols::is_quiet() const noexcept {
          !context_.common.streams.is_waited_for(&context_.engine);
 }
 
-void protocols::on_peer_ended(int rank, bool) noexcept {
+void protocols::on_peer_ended(int rank, peer_end) noexcept {
   payloads_.on_peer_ended(rank);
   staged_.on_peer_ended(rank);
   flags_.forget(rank);

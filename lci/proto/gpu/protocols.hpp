@@ -26,7 +26,7 @@ class protocols final : public part, private accelerator_hook {
   std::size_t poll() override;
   std::size_t serve_waiting() noexcept override;
   bool is_quiet() const noexcept override;
-  void on_peer_ended(int rank, bool has_failed) noexcept override;
+  void on_peer_ended(int rank, peer_end how) noexcept override;
 
   // For tests.
   staged_transfers& staged() noexcept { return staged_; }
@@ -86,7 +86,7 @@ class protocols final : public part, private accelerator_hook {
   awaited_flags flags_{context_, preposted_};
   preposted_receives preposted_{context_, flags_, peer_preposted_};
   peer_preposted peer_preposted_{context_};
-  payload_arrivals payloads_{context_, staged_};
+  payload_arrivals payloads_{context_};
 };
 
 }  // namespace lci::proto::gpu

@@ -101,7 +101,7 @@ void card_pairs::on_answer(int rank, const wire::card_answer& body) {
   if (body.result == card_result::done && body.pair.generation != 0) end_pair(rank, body.pair);
 }
 
-void card_pairs::on_peer_ended(int rank, bool) noexcept {
+void card_pairs::on_peer_ended(int rank, peer_end) noexcept {
   for (std::uint32_t from = 0;;) {
     card_question* question = nullptr;
     {

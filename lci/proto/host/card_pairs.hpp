@@ -66,7 +66,7 @@ class card_pairs final : public part {
   std::uint32_t count() const noexcept { return pairs_.size(); }
 
   std::size_t serve_waiting() noexcept override;
-  void on_peer_ended(int rank, bool has_failed) noexcept override;
+  void on_peer_ended(int rank, peer_end how) noexcept override;
 
  private:
   struct made_pair {

@@ -57,9 +57,11 @@ net::verdict host_protocols::deliver_in_turn(const net::arrival& from, rcomp_t r
   return single_arrival(host_).deliver_in_turn(from, rcomp, tag);
 }
 
-void host_protocols::on_peer_ended(int rank, bool has_failed) noexcept {
-  end_rendezvous_with(host_, rank);
-  if (has_failed) end_receives(take_lost(rank));
+void host_protocols::on_peer_ended(int rank, peer_end how) noexcept {
+  end_sends_to(host_, rank);
+  // Before, the word that the bytes are there may be what is still to be read.
+  if (how >= peer_end::all_here) end_receives_from(host_, rank);
+  if (how == peer_end::failed) end_receives(take_lost(rank));
 }
 
 // Once, when nothing of that rank is on its way any more.

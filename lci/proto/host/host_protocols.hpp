@@ -16,7 +16,7 @@ class host_protocols final : public part, private arrivals {
 
   std::size_t serve_waiting() noexcept override;
   bool is_quiet() const noexcept override { return host_.rendezvous.recvs.size() == 0; }
-  void on_peer_ended(int rank, bool has_failed) noexcept override;
+  void on_peer_ended(int rank, peer_end how) noexcept override;
   bool on_all_in(int rank) noexcept override;
   void report(base::report::sheet& to) noexcept override;
 

@@ -77,7 +77,7 @@ class remote_atomics final : public part {
 
   std::size_t serve_waiting() noexcept override;
   bool is_quiet() const noexcept override;
-  void on_peer_ended(int rank, bool has_failed) noexcept override;
+  void on_peer_ended(int rank, peer_end how) noexcept override;
   void report(base::report::sheet& to) noexcept override;
 
  private:

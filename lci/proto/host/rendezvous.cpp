@@ -304,10 +304,14 @@ static void for_each_of(Table& table, base::gate& making, int rank, WithName&& w
   }
 }
 
-void end_rendezvous_with(host_context& host, int rank) {
+void end_sends_to(host_context& host, int rank) {
   rendezvous_states& all = host.rendezvous;
   for_each_of(all.sends, all.making, rank,
               [&](wire::name name) { step(host, name, send_event::peer_ended); });
+}
+
+void end_receives_from(host_context& host, int rank) {
+  rendezvous_states& all = host.rendezvous;
   for_each_of(all.recvs, all.making, rank,
               [&](wire::name name) { step(host, name, recv_event::peer_ended); });
 }

@@ -99,7 +99,9 @@ void on_restage(host_context& host, int rank, const wire::restage& body);
 // The other side has given up.
 void on_drop_send(host_context& host, int rank, const wire::drop& body);
 void on_drop_receive(host_context& host, int rank, const wire::drop& body);
-void end_rendezvous_with(host_context& host, int rank);
+// That rank has ended: it answers no request, or writes into no receive any more.
+void end_sends_to(host_context& host, int rank);
+void end_receives_from(host_context& host, int rank);
 
 // ---- for the accelerator ----
 

@@ -6,7 +6,7 @@
 #include "lci/library_comp.hpp"
 #include "tests/support/in_thread.hpp"
 #include "tests/support/race_hook.hpp"
-#include "tests/unit/proto/world.hpp"
+#include "tests/unit/proto/second_devices.hpp"
 
 namespace {
 
@@ -160,58 +160,6 @@ TEST(receives_of_an_engine, that_is_freed__go_with_what_nobody_received) {
   EXPECT_EQ(w[0].matcher->engine().size(), 0u);
   EXPECT_EQ(w[0].pool.outstanding(), 0u);
 }
-
-// A second device of each rank of a world, that ends before the first.
-class second_devices {
- public:
-  explicit second_devices(proto_world& w) {
-    for (auto& node : w.nodes) {
-      auto& made = all_.emplace_back();
-      made.queues = std::make_unique<lci::proto::device_queues>(node->shared, *node->fabric, 1,
-                                                                lci::net::device_config{},
-                                                                node->pool, std::size_t{1} << 30);
-      made.queue = made.queues->engine().make_queue();
-      made.queues->engine().add_queue(*made.queue);
-    }
-  }
-  ~second_devices() {
-    for (std::size_t r = 0; r < all_.size(); ++r) end(r);
-  }
-  void end(std::size_t rank) {
-    if (all_[rank].queues == nullptr) return;
-    all_[rank].queues->engine().remove_queue(*all_[rank].queue);
-    all_[rank] = {};
-  }
-  void step() {
-    for (int i = 0; i < 20; ++i)
-      for (const one& each : all_)
-        if (each.queues != nullptr) each.queues->progress();
-  }
-  lci::proto::device_queues& operator[](std::size_t rank) { return *all_[rank].queues; }
-  // As node::outgoing(), but this way.
-  lci::errorcode_t send(proto_world& w, std::vector<std::byte>& data, std::size_t size,
-                        lci::tag_t tag) {
-    auto of_first = w[1].outgoing(0, data.data(), size, w[1].engine_rcomp(), tag);
-    lci::proto::outgoing out{*all_[1].queue, all_[1].queues->host, w[1].pool};
-    out.inject_limit = of_first.inject_limit;
-    out.bcopy_limit = of_first.bcopy_limit;
-    out.rank = of_first.rank;
-    out.buffer = of_first.buffer;
-    out.size = of_first.size;
-    out.tag = of_first.tag;
-    out.rcomp = of_first.rcomp;
-    out.user = of_first.user;
-    out.extended = of_first.extended;
-    return lci::proto::start_message(out);
-  }
-
- private:
-  struct one {
-    std::unique_ptr<lci::proto::device_queues> queues;
-    std::unique_ptr<lci::proto::post_queue> queue;
-  };
-  std::vector<one> all_;
-};
 
 class device_gone : public testing::Test {
  protected:

@@ -7,9 +7,10 @@
 #include <memory>
 #include <thread>
 
+#include "lci/proto/host/arrival.hpp"
 #include "lci/proto/host/rendezvous.hpp"
 #include "tests/support/race_hook.hpp"
-#include "tests/unit/proto/world.hpp"
+#include "tests/unit/proto/second_devices.hpp"
 
 namespace {
 
@@ -131,6 +132,72 @@ TEST(rendezvous_gone, before_its_message_is_received__the_receive_ends) {
   EXPECT_EQ(w[1].queues->host.open_receives.sum(), 0);
   EXPECT_TRUE(receiver.seen.empty()) << "objects of what failed are not signalled";
   EXPECT_EQ(w.sim.registrations(1), 0u);
+}
+
+// Rank 1 sends a large message to rank 0 over the second devices, and takes leave. The first device
+// of rank 0 hears of that before the second one has read what was sent there.
+class leave_heard_elsewhere : public testing::Test {
+ protected:
+  // The receive has met its message.
+  void SetUp() override {
+    ASSERT_EQ(w_[0].receive(1, buffer_.data(), buffer_.size(), 5, &receiver_, got_),
+              lci::errorcode_t::posted);
+    ASSERT_EQ(second_.send(w_, data_, LARGE, 5, &sender_), lci::errorcode_t::posted);
+    for (int i = 0; i < 20 && here().host.rendezvous.recvs.size() == 0; ++i) second_.step(0);
+    ASSERT_EQ(here().host.rendezvous.recvs.size(), 1u);
+  }
+  lci::proto::device_queues& here() { return second_[0]; }
+  void hear(lci::proto::device_queues& device, bool orderly = true) {
+    lci::proto::single_arrival(device.host).on_peer_ended(1, orderly, "it has gone");
+  }
+  // Looks for ranks that have ended, and reads nothing before.
+  void look() { here().engine().watch.look_for_ended(); }
+  std::int64_t open() { return w_[0].queues->host.open_receives.sum(); }
+
+  proto_world w_{{.packets = sim_packets::lend}};
+  second_devices second_{w_};
+  std::vector<std::byte> data_ = pattern(LARGE), buffer_ = std::vector<std::byte>(LARGE);
+  recorder sender_, receiver_;
+  lci::status_t got_;
+};
+
+TEST_F(leave_heard_elsewhere, a_receive_whose_bytes_are_there__completes) {
+  for (int i = 0; i < 50 && sender_.seen.empty(); ++i) second_.step(1);
+  ASSERT_EQ(sender_.seen.size(), 1u);
+  hear(*w_[0].queues);
+  w_[0].queues->progress();
+  look();
+  EXPECT_EQ(open(), 1) << "its bytes may be there";
+  for (int i = 0; i < 5; ++i) second_.step(0);
+  EXPECT_EQ(receiver_.seen.size(), 1u);
+  EXPECT_EQ(buffer_, data_);
+  EXPECT_EQ(open(), 0);
+  hear(here());
+  look();
+  EXPECT_EQ(w_[0].queues->engine().errors.lost.count(), 0u);
+}
+
+TEST_F(leave_heard_elsewhere, a_receive_without_its_bytes__ends_when_all_is_in) {
+  hear(*w_[0].queues);
+  w_[0].queues->progress();
+  look();
+  EXPECT_EQ(open(), 1);
+  hear(here());
+  look();
+  EXPECT_EQ(open(), 0);
+  EXPECT_EQ(here().host.rendezvous.recvs.size(), 0u);
+  EXPECT_TRUE(receiver_.seen.empty());
+  EXPECT_EQ(here().engine().errors.lost.count(), 1u) << "it was still needed";
+}
+
+TEST_F(leave_heard_elsewhere, and_then_it_dies__a_receive_ends_at_once) {
+  hear(*w_[0].queues);
+  look();
+  EXPECT_EQ(open(), 1);
+  hear(*w_[0].queues, false);
+  look();
+  EXPECT_EQ(open(), 0);
+  EXPECT_TRUE(receiver_.seen.empty());
 }
 
 }  // namespace
