@@ -1,5 +1,6 @@
 #include "lci/proto/gpu/flags.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 
@@ -70,8 +71,8 @@ void awaited_flags::wait_for(const waiting& one) noexcept {
     count_.store(list_.size(), std::memory_order_relaxed);
     ctx_.engine.shared.expect(1);
   }
-  // Another device may have noticed its end first.
-  if (ctx_.engine.shared.peers.has_ended(one.rank)) forget(one.rank);
+  // Its end may have been noticed before.
+  if (ctx_.engine.watch.end_of(one.rank) >= peer_end::all_here) forget(one.rank);
 }
 
 std::size_t awaited_flags::poll() noexcept {
@@ -115,10 +116,19 @@ void awaited_flags::act(const waiting& on) noexcept {
   if (is_sound && on.imm != 0) notify(ctx_.host, on.rank, on.imm);
 }
 
+bool awaited_flags::has(wire::name preposted) noexcept {
+  const std::lock_guard lock(lock_);
+  return std::any_of(list_.begin(), list_.end(), [preposted](const waiting& w) {
+    return w.preposted.generation == preposted.generation && w.preposted.slot == preposted.slot;
+  });
+}
+
 void awaited_flags::forget(int rank) noexcept {
   const std::lock_guard lock(lock_);
-  const std::size_t gone =
-      std::erase_if(list_, [rank](const waiting& w) { return w.rank == rank; });
+  const std::size_t gone = std::erase_if(list_, [rank](const waiting& w) {
+    // Relaxed: poll() reads it once more.
+    return w.rank == rank && w.word->load(std::memory_order_relaxed) == wire::FLAG_TAKEN;
+  });
   count_.store(list_.size(), std::memory_order_relaxed);
   ctx_.engine.shared.expect(-static_cast<int>(gone));
 }

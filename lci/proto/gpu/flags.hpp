@@ -43,7 +43,10 @@ class awaited_flags {
   // A claim on one of our pre-posted receives that is still valid; the caller holds a `place`.
   void on_claim(int rank, const wire::claim& body) noexcept;
   std::size_t poll() noexcept;
+  // That rank has ended. Words that it has set are acted on by the next poll().
   void forget(int rank) noexcept;
+  // A word is waited for, or set and not acted on, that ends the message for this receive.
+  bool has(wire::name preposted) noexcept;
 
  private:
   struct waiting {

@@ -274,7 +274,8 @@ void preposted_receives::forget(int rank) {
       if (take_back_locked(s)) continue;
       // What was claimed and not said will not be said any more.
       begin_locked(s, s.plan.user.status.size);
-      if (is_claimed(s)) claimed[count++] = name_of(s);
+      // What still waits for its flag after those of that rank were forgotten has got its bytes.
+      if (is_claimed(s) && !flags_.has(name_of(s))) claimed[count++] = name_of(s);
     }
   }
   for (std::size_t i = 0; i < count; ++i) finish(claimed[i], false);

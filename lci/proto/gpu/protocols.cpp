@@ -46,11 +46,15 @@ bool protocols::is_quiet() const noexcept {
          !context_.common.streams.is_waited_for(&context_.engine);
 }
 
-void protocols::on_peer_ended(int rank, peer_end) noexcept {
+void protocols::on_peer_ended(int rank, peer_end how) noexcept {
   payloads_.on_peer_ended(rank);
-  staged_.on_peer_ended(rank);
-  flags_.forget(rank);
-  preposted_.forget(rank);
+  staged_.end_sends_to(rank);
+  // Before, what says that bytes are there may still be to be read.
+  if (how >= peer_end::all_here) {
+    staged_.end_receives_from(rank);
+    flags_.forget(rank);
+    preposted_.forget(rank);
+  }
   peer_preposted_.forget(rank);
   if (mem::accelerator* const gpu = context_.common.gpus.running(); gpu != nullptr)
     gpu->forget(rank);

@@ -98,7 +98,7 @@ void staged_transfers::start(wire::name name, recv_side& s) noexcept {
     fail(recvs_, name, rank);
     return;
   }
-  if (ctx_.engine.shared.peers.has_ended(rank)) fail(recvs_, name, rank);
+  if (ctx_.engine.watch.end_of(rank) >= peer_end::all_here) end_without_sender(name, rank);
 }
 
 errorcode_t staged_transfers::get(const recv_plan& plan, const wire::get_request& body) {
@@ -290,9 +290,29 @@ void staged_transfers::on_drop_receive(int rank, wire::name receiver) noexcept {
   if (fail(recvs_, receiver, rank)) complain(rank, "the sender has given up");
 }
 
-void staged_transfers::on_peer_ended(int rank) noexcept {
+bool staged_transfers::recv_side::needs_sender() const noexcept {
+  return set == nullptr || std::any_of(slot.begin(), slot.end(), [&](const slot_copy& one) {
+           return one.is_lent || (one.is_busy && one.index + through.count < pieces);
+         });
+}
+
+// No piece comes any more. Where all have come only our own copies are waited for.
+void staged_transfers::end_without_sender(wire::name name, int rank) noexcept {
+  {
+    const std::lock_guard lock(lock_);
+    const recv_side* const s = find_locked(recvs_, name, rank);
+    if (s == nullptr || !s->needs_sender()) return;
+  }
+  fail(recvs_, name, rank);
+}
+
+void staged_transfers::end_sends_to(int rank) noexcept {
   for (std::uint32_t i = 0, n = sends_.slots(); i < n; ++i) fail(sends_, sends_.name_at(i), rank);
-  for (std::uint32_t i = 0, n = recvs_.slots(); i < n; ++i) fail(recvs_, recvs_.name_at(i), rank);
+}
+
+void staged_transfers::end_receives_from(int rank) noexcept {
+  for (std::uint32_t i = 0, n = recvs_.slots(); i < n; ++i)
+    end_without_sender(recvs_.name_at(i), rank);
 }
 
 }  // namespace lci::proto::gpu

@@ -66,7 +66,10 @@ class staged_transfers {
   void on_ack(int rank, const wire::ack& body) noexcept;
   void on_drop_send(int rank, wire::name sender) noexcept;
   void on_drop_receive(int rank, wire::name receiver) noexcept;
-  void on_peer_ended(int rank) noexcept;
+  // That rank has ended; of the second: and all that it had sent here is in. What has got all its
+  // pieces goes on.
+  void end_sends_to(int rank) noexcept;
+  void end_receives_from(int rank) noexcept;
   // A piece that the network carries is there, or will not be, which somebody has said or will.
   void arrived(wire::name name, std::uint64_t index, bool ok) noexcept {
     filled(name, index, ok ? "" : "the network lost it", !ok);
@@ -129,6 +132,9 @@ class staged_transfers {
     wire::name peer;         // staged state there, from the first piece
     wire::get_request body;  // of a get
     bool is_get = false;
+
+    // Some piece was not announced.
+    bool needs_sender() const noexcept;
   };
 
   // ---- the tables; staged_steps.hpp. Under the lock, but for end() and fail() ----
@@ -164,6 +170,7 @@ class staged_transfers {
   static constexpr std::string_view NO_MEMORY = "there is no memory";
   void start(wire::name name, recv_side& s) noexcept;
   bool lend_slots(wire::name self, recv_side& s) noexcept;
+  void end_without_sender(wire::name name, int rank) noexcept;
   bool take_slots(send_side& s, bool& never) noexcept;
   void register_source(send_plan& plan);
   void begin_send(wire::name name, send_side& s) noexcept;

@@ -186,3 +186,23 @@ TEST_P(gpu_fault, copy_that_fails__is_heard_at_both_ends_and_harms_no_other_tran
     }
   }
 }
+
+// Nothing is needed of the sender any more, only of our own GPU.
+TEST(gpu_leave, of_a_sender_whose_pieces_are_all_here__leaves_the_message_whole) {
+  gpu_world w({});
+  fake_gpu::settings slow;
+  slow.max_delay = 2000;
+  w.gpu(1).set(slow);
+  exchange one(w, verb::send, mem_kind::device, mem_kind::device, 9000);
+  one.start();
+  ASSERT_TRUE(w.step_until([&] { return !one.near_.seen.empty(); }));
+  ASSERT_FALSE(w[1].queues->gpu.staged().is_quiet());
+  ASSERT_TRUE(one.far_.seen.empty());
+  w[0].fabric->leave();
+  EXPECT_TRUE(w.step_until([&] { return w[1].core.peers.has_ended(0); }));
+  EXPECT_TRUE(one.far_.seen.empty());
+  EXPECT_TRUE(w.step_until([&] { return one.is_over(); }, 50'000));
+  one.expect_good();
+  EXPECT_EQ(w.heard[1], 0u) << w.errors();
+  w.expect_clean(1);
+}

@@ -274,3 +274,22 @@ TEST(gpu_flags, that_a_dead_peer_announces__are_not_waited_for) {
   EXPECT_FALSE(w[1].core.is_busy());
   proto::gpu::flag_words::give(word);
 }
+
+TEST(gpu_flags, that_a_peer_has_set_before_its_end__are_acted_on) {
+  for (const auto how : {lci::net::peer_event::leave, lci::net::peer_event::fail}) {
+    gpu_options options;
+    options.sim.maps_arenas = true;
+    gpu_world w(options);
+    proto::gpu::flag_word* const word = w[0].shared.gpu.flags.take();
+    ASSERT_NE(word, nullptr);
+    const wire::await_flag body{w[0].shared.gpu.flags.place_of(word), 0, 0};
+    w[1].queues->gpu.flags().on_await(0, body);
+    word->store(wire::FLAG_SET, std::memory_order_relaxed);
+    w[1].core.peers.report(0, how, "it has gone");
+    w[1].queues->engine().watch.look_for_ended();
+    EXPECT_TRUE(w[1].core.is_busy());
+    w.step(5);
+    EXPECT_EQ(word->load(std::memory_order_relaxed), 0u);
+    EXPECT_FALSE(w[1].core.is_busy());
+  }
+}

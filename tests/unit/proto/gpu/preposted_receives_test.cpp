@@ -248,3 +248,20 @@ TEST_F(preposted_receives, that_name_what_is_not_there__lead_to_a_request) {
   w[1].core.regions.erase(made);
   expect_clean();
 }
+
+// The claim and the leave are read in one round, before the flag is looked at.
+TEST_F(preposted_receives, claim_of_who_takes_leave__brings_the_bytes_that_are_there) {
+  encourage();
+  const auto there = receive(mem_kind::device, 7);
+  step_sender();
+  const auto here = send(mem_kind::device, 7, 2, 6000);
+  EXPECT_EQ(claims, 1u);
+  step_sender();
+  ASSERT_EQ(here->told.seen.size(), 1u);
+  ASSERT_TRUE(there->told.seen.empty());
+  w[0].fabric->leave();
+  w.step(20);
+  ASSERT_TRUE(w[1].core.peers.has_ended(0));
+  EXPECT_TRUE(holds(*there, 2, 6000));
+  expect_clean();
+}
