@@ -61,6 +61,8 @@ void host_protocols::on_peer_ended(int rank, peer_end how) noexcept {
   end_sends_to(host_, rank);
   // Before, the word that the bytes are there may be what is still to be read.
   if (how >= peer_end::all_here) end_receives_from(host_, rank);
+  host_.engine.shared.rcomps.for_each_engine(
+      [&](match_target& one) { matcher::of(one).forget_requests_of(host_.common, rank); });
   if (how == peer_end::failed) end_receives(take_lost(rank));
 }
 

@@ -254,6 +254,9 @@ net::verdict matcher::keep(host_context& host, const net::arrival& from, tag_t t
 
 net::verdict matcher::on_rts(host_context& host, int rank, const wire::rts& request,
                              matching_policy_t policy) noexcept {
+  const net::peer_table& peers = host.engine.shared.peers;
+  if (peers.has_ended(rank)) [[unlikely]]
+    return net::verdict::taken;
   message* m = host.common.messages.try_get();
   if (m == nullptr) return net::verdict::deferred;
   m->what = message::form::rts;
@@ -266,9 +269,14 @@ net::verdict matcher::on_rts(host_context& host, int rank, const wire::rts& requ
   m->sender = request.sender;
   m->from_device = (request.flags & wire::FROM_DEVICE) != 0;
   const match::match_key key{rank, request.tag, policy, request.size};
-  if (file(host, key, *m)) return net::verdict::taken;
-  give_back(host, *m);
-  return net::verdict::deferred;
+  if (!file(host, key, *m)) {
+    give_back(host, *m);
+    return net::verdict::deferred;
+  }
+  // Who forgets the requests of a rank that has ended may have been here before this one was filed.
+  if (peers.has_ended(rank)) [[unlikely]]
+    forget_requests_of(host.common, rank);
+  return net::verdict::taken;
 }
 
 errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_t policy,

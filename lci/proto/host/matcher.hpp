@@ -75,6 +75,9 @@ class matcher final : public match_target {
       return false;
     });
   }
+  // That rank has ended: nobody writes what its requests announce, and a receive that met one would
+  // be lost for the messages of others.
+  void forget_requests_of(host_common& shared, int rank) noexcept;
   // Takes back the receive that was to signal this waiter; false: a message has met it.
   bool take_back(const waiter& by) noexcept;
   // Takes back all receives whose object is one of these, in a list as above.

@@ -109,6 +109,11 @@ void matcher::forget_messages(host_common& shared,
   while (taken != nullptr) give_back(shared, *std::exchange(taken, taken->pool_next));
 }
 
+void matcher::forget_requests_of(host_common& shared, int rank) noexcept {
+  forget_messages(shared,
+                  [&](message& m) { return m.what == message::form::rts && m.rank == rank; });
+}
+
 receive* matcher::part_with(const host_context& host, receive* behind) noexcept {
   behind = remove([&](int, const receive& to) { return to.host == &host; }, behind);
   forget_messages(host.common, [&](message& m) {

@@ -115,6 +115,53 @@ TEST_F(receives_of_the_library, from_who_took_leave__end_under_no_lock) {
   EXPECT_EQ(waits_.lost, 1);
 }
 
+// Nobody can answer what the dead had announced. What had come whole is received.
+TEST_F(receives_gone, from_any__meet_the_living_and_not_what_the_ended_had_announced) {
+  for (const bool is_orderly : {false, true}) {
+    proto_world w(card_options(), 3);
+    const auto send = [&](int from, std::size_t size, lci::tag_t tag, errorcode_t expected) {
+      auto out = w[from].outgoing(0, data_.data(), size, w[from].engine_rcomp(), tag);
+      ASSERT_EQ(lci::proto::start_message(out), expected);
+      w.step(20);
+    };
+    send(2, LARGE, 5, errorcode_t::posted);
+    send(2, 8, 6, errorcode_t::done);
+    ASSERT_EQ(w[0].matcher->engine().size(), 2u);
+    if (is_orderly)
+      w[2].fabric->leave();
+    else
+      w.sim.kill(2);
+    w.step(50);
+    ASSERT_TRUE(w[0].core.peers.has_ended(2));
+    EXPECT_EQ(w[0].matcher->engine().size(), 1u);
+    waiting_receive announced, whole;
+    EXPECT_EQ(whole.post(w[0], lci::ANY_SOURCE, 6), errorcode_t::done);
+    EXPECT_EQ(announced.post(w[0], lci::ANY_SOURCE, 5), errorcode_t::posted);
+    EXPECT_EQ(w[0].queues->host.open_receives.sum(), 1);
+    send(1, 8, 5, errorcode_t::done);
+    EXPECT_TRUE(announced.done.test(nullptr));
+    EXPECT_TRUE(w[0].queues->is_drained());
+  }
+}
+
+// It comes behind the end, which another device has read.
+TEST_F(receives_gone, from_any__do_not_meet_what_the_dead_announce_late) {
+  waiting_receive one;
+  ASSERT_EQ(one.post(w_[0], lci::ANY_SOURCE), errorcode_t::posted);
+  let_die(2);
+  lci::proto::wire::rts request;
+  request.sender = {0, 1};
+  request.size = 16;
+  request.tag = 5;
+  EXPECT_EQ(w_[0].matcher->on_rts(w_[0].queues->host, 2, request, lci::matching_policy_t::rank_tag),
+            lci::net::verdict::taken);
+  EXPECT_EQ(w_[0].queues->host.open_receives.sum(), 1);
+  EXPECT_EQ(w_[0].matcher->engine().size(), 1u) << "the receive";
+  send(1, 0, 5);
+  w_.step(20);
+  EXPECT_TRUE(one.done.test(nullptr));
+}
+
 // The check of the post was before the death.
 TEST_F(receives_gone, posted_after_the_look__end_as_well) {
   let_die(2);
