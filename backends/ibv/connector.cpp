@@ -160,22 +160,37 @@ bool connector::take_up(connection& on, device_queues& q, const hello& said, con
   return true;
 }
 
-bool connector::say(connection& on, device_queues& q, std::uint8_t flags) {
-  contact* const who = contacts_.find(on.rank, here_);
-  if (who == nullptr) return true;
+// But for what a connection adds.
+hello connector::hello_to(const contact& who, const device_queues& q,
+                          std::uint8_t flags) const noexcept {
   hello out;
-  out.to = who->address.id;
+  out.to = who.address.id;
   out.from = here_.id;
   out.rank = book_.rank();
   out.device = static_cast<std::uint32_t>(q.index());
-  out.qpn = on.qp->qp_num;
-  out.psn = on.psn;
-  out.echo = on.peer_qpn;
   out.directory = memory_.directory();
   out.directory_key = memory_.directory_key();
   out.reads = static_cast<std::uint8_t>(std::min(where_.limits.max_qp_rd_atom, 16));
   out.flags = flags;
   out.where = here_.where;
+  return out;
+}
+
+void connector::refuse(int rank, const device_queues& q) {
+  contact* const who = contacts_.find(rank, here_);
+  if (who == nullptr) return;
+  hello out = hello_to(*who, q, net::connected::hello_flags::LEAVES);
+  out.qpn = here_.qpn;  // of the datagrams: a hello without a number does not parse
+  send(out, *who);
+}
+
+bool connector::say(connection& on, device_queues& q, std::uint8_t flags) {
+  contact* const who = contacts_.find(on.rank, here_);
+  if (who == nullptr) return true;
+  hello out = hello_to(*who, q, flags);
+  out.qpn = on.qp->qp_num;
+  out.psn = on.psn;
+  out.echo = on.peer_qpn;
   if (q.rails() != nullptr) q.rails()->describe(on.rank, out);
   send(out, *who);
   return true;

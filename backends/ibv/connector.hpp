@@ -55,7 +55,9 @@ class connector final : public net::connected::connector<connector, device_queue
   static bool knows_us(const connection& on, const hello& said) noexcept {
     return said.echo == on.qp->qp_num;
   }
+  hello hello_to(const contact& who, const device_queues& q, std::uint8_t flags) const noexcept;
   bool say(connection& on, device_queues& q, std::uint8_t flags);
+  void refuse(int rank, const device_queues& q);
   void disconnect_called();
   void send(const hello& what, contact& to);
   void post_receive(std::uint32_t cell);

@@ -212,8 +212,8 @@ bool connector::take_up(connection& on, device_queues& q, const hello& said, con
 }
 
 // False: not now; the next call says it again.
-bool connector::say(const connection& on, const device_queues& q, std::uint8_t flags) {
-  contact* const who = find(on.rank);
+bool connector::send_hello(int rank, const device_queues& q, std::uint8_t flags) {
+  contact* const who = find(rank);
   if (who == nullptr) return false;
   const auto is_free = [](const cell& c) { return c.is_free; };
   const auto at = std::find_if(cells_.begin() + RECEIVES, cells_.end(), is_free);
@@ -223,16 +223,16 @@ bool connector::say(const connection& on, const device_queues& q, std::uint8_t f
   out.from = here_.id;
   out.rank = book_.rank();
   out.device = static_cast<std::uint32_t>(q.index());
-  out.flags = static_cast<std::uint8_t>(flags | (on.name.size != 0 ? hello::KNOWS_YOU : 0));
+  out.flags = flags;
   out.name = q.name();
   std::memcpy(at->at, &out, sizeof(out));
   void* local = nullptr;
   if (!memory_->find_local(at->at, sizeof(out), mem::mem_kind::host, 0, local)) return false;
-  at->to = on.rank;
+  at->to = rank;
   const long code =
       fi_send(queues_.ep.get(), at->at, sizeof(out), local, who->at, static_cast<ticket*>(&*at));
   at->is_free = code != 0;
-  if (code != 0 && !is_again(code) && !is_watched(on.rank)) miss(on.rank, CANNOT_CALL);
+  if (code != 0 && !is_again(code) && !is_watched(rank)) miss(rank, CANNOT_CALL);
   return code == 0;
 }
 

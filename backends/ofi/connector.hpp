@@ -73,7 +73,14 @@ class connector final : public net::connected::connector<connector, device_queue
   static bool knows_us(const connection&, const hello& said) noexcept {
     return (said.flags & hello::KNOWS_YOU) != 0;
   }
-  bool say(const connection& on, const device_queues& q, std::uint8_t flags);
+  bool say(const connection& on, const device_queues& q, std::uint8_t flags) {
+    const int known = on.name.size != 0 ? hello::KNOWS_YOU : 0;
+    return send_hello(on.rank, q, static_cast<std::uint8_t>(flags | known));
+  }
+  void refuse(int rank, const device_queues& q) {
+    send_hello(rank, q, net::connected::hello_flags::LEAVES);
+  }
+  bool send_hello(int rank, const device_queues& q, std::uint8_t flags);
   void disconnect_called();
   void post_receive(cell& one);
   void repost();

@@ -90,6 +90,11 @@ class caller {
     troubles_.remove_if([&](const trouble& one) { return one.is(what, p, rank); });
     return true;
   }
+  bool is_given_up(const Queues& p, int rank) const noexcept {
+    return std::any_of(troubles_.begin(), troubles_.end(), [&](const trouble& one) {
+      return one.with == &p && one.rank == rank && !one.reason.empty();
+    });
+  }
   // A new connection, which is called from now on.
   Connection& enter(Queues& p, int rank) {
     calling_.reserve(calling_.size() + 1);
@@ -148,11 +153,6 @@ class caller {
       return what == s && with == &p && rank == r && reason.empty();
     }
   };
-  bool is_given_up(const Queues& p, int rank) const noexcept {
-    return std::any_of(troubles_.begin(), troubles_.end(), [&](const trouble& one) {
-      return one.with == &p && one.rank == rank && !one.reason.empty();
-    });
-  }
   static bool is_new(std::size_t& said, const std::exception& problem) noexcept {
     const std::size_t text = std::hash<std::string_view>()(problem.what());
     return std::exchange(said, text) != text;

@@ -32,6 +32,7 @@ struct hello_flags {
 //   is_about(on, said)                a peer that leaves means this connection
 //   knows_us(on, said)                the peer knows our end of it
 //   say(on, queues, flags)            false: it cannot be sent now
+//   refuse(rank, queues)              says hello_flags::LEAVES where there is no connection
 //   disconnect_called()               says hello_flags::LEAVES to for_each_called()
 //   before_look(), hear_early(said)   what else there is to hear; of a device that is not made
 template <class Driver, class Queues, class Hello, class Contact>
@@ -82,7 +83,10 @@ class connector {
   }
 
  protected:
-  explicit connector(address_book& book) : book_(book) {}
+  // patience_ms: the caller's.
+  explicit connector(address_book& book,
+                     std::uint64_t patience_ms = caller<connection, Queues>::PATIENCE_MS)
+      : book_(book), caller_(Driver::NAME, patience_ms) {}
   ~connector() = default;
 
   void before_look() noexcept {}
@@ -95,15 +99,13 @@ class connector {
     // Not made yet; the peer will call again.
     if (q == nullptr) return self().hear_early(said);
     if (caller_.attempt(calls::step::answer, *q, said.rank, [&] { take(said, *q); })) return;
-    connection* const on = q->find(said.rank);
-    const bool is_call = (said.flags & hello_flags::LEAVES) == 0;
-    if (is_call && on != nullptr && on->state() == connection::stage::failed) turn_away(*on, *q);
+    if ((said.flags & hello_flags::LEAVES) == 0) turn_away_given_up(said.rank, *q);
   }
 
   using calls = caller<connection, Queues>;
   address_book& book_;
-  calls caller_{Driver::NAME};  // under mutex_, but for what is shared
-  std::mutex mutex_;            // guards what the driver has for hellos
+  calls caller_;      // under mutex_, but for what is shared
+  std::mutex mutex_;  // guards what the driver has for hellos
 
  private:
   std::function<void(int)> before_ready_;
@@ -116,9 +118,14 @@ class connector {
     if (!self().say(on, q, is_calling ? hello_flags::WANTS_ANSWER : 0)) on.pace.discount();
   }
   // A rank that was given up need not call for ever.
-  void turn_away(connection& on, Queues& q) noexcept {
+  void turn_away_given_up(int rank, Queues& q) noexcept {
+    connection* const on = q.find(rank);
     try {
-      self().say(on, q, hello_flags::LEAVES);
+      if (on == nullptr) {
+        if (caller_.is_given_up(q, rank)) self().refuse(rank, q);
+      } else if (on->state() == connection::stage::failed) {
+        self().say(*on, q, hello_flags::LEAVES);
+      }
     } catch (const std::exception&) {  // nothing can be said to it
     }
   }

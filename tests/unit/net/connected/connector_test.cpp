@@ -88,7 +88,7 @@ struct datagrams {
 class talker final : public connector<talker, callable_queues, test_hello, test_contact> {
  public:
   static constexpr char NAME[] = "test";
-  talker(book_of_nowhere& book, datagrams& way) : connector(book), me_(book.rank()), way_(way) {}
+  talker(book_of_nowhere& book, datagrams& way) : connector(book, 0), me_(book.rank()), way_(way) {}
   static std::uint64_t id_of(int rank) { return 100 + static_cast<std::uint64_t>(rank); }
   int early = 0;     // hellos to devices that are not made
   int refusals = 0;  // of hellos
@@ -124,6 +124,10 @@ class talker final : public connector<talker, callable_queues, test_hello, test_
     way_.send(on.rank, {id_of(on.rank), id(), me_, static_cast<std::uint32_t>(q.index()), flags,
                         on.number, on.peer});
     return true;
+  }
+  void refuse(int rank, const callable_queues& q) {
+    way_.send(rank, {id_of(rank), id(), me_, static_cast<std::uint32_t>(q.index()),
+                     hello_flags::LEAVES, 0, 0});
   }
   void disconnect_called() {
     caller_.for_each_called(
@@ -318,6 +322,26 @@ TEST_F(connector_test, queue_pair_or_hello_that_is_refused__keeps_nobody_else_ba
   EXPECT_EQ(on(1, 2)->state(), stage::calling);
   at(1).calls.throws = false;
   EXPECT_TRUE(until([&] { return is_ready(1, 2) && is_ready(2, 1); }));
+}
+
+TEST_F(connector_test, rank_that_was_given_up__is_told_though_there_is_no_connection) {
+  constexpr int CALLS = caller<numbered_connection, callable_queues>::FAILURES;
+  at(0).devices[0]->refusals = CALLS;
+  at(1).devices[0]->request(0);
+  at(1).calls.look();
+  const test_hello said = way_.to[0].front();
+  way_.to[0].clear();
+  // As often as may be, and once more; nobody is told before.
+  for (int i = 1; i < CALLS; ++i) way_.to[0].push_back(said);
+  at(0).calls.look();
+  EXPECT_TRUE(way_.to[1].empty());
+  for (int i = 0; i < 2; ++i) way_.to[0].push_back(said);
+  at(0).calls.look();
+  EXPECT_EQ(at(0).devices[0]->refusals, 0);
+  EXPECT_EQ(on(0, 1), nullptr);
+  at(1).calls.look();
+  EXPECT_EQ(on(1, 0)->state(), stage::left);
+  EXPECT_FALSE(at(1).calls.polls().is_due()) << "it still calls";
 }
 
 TEST_F(connector_test, allocations__that_fail_one_by_one_cost_no_connection) {
