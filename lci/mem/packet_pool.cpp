@@ -8,7 +8,9 @@
 #include <cstdlib>
 #include <new>
 #include <string>
+#include <utility>
 
+#include "lci/base/race_point.hpp"
 #include "lci/base/thread_id.hpp"
 #include "lci/errors.hpp"
 #include "lci/mem/packet_hand.hpp"
@@ -43,6 +45,7 @@ struct packet_pool::shared {
       : home(arena), store(arena, pool, packet_size, spare, limit) {}
   ~shared() {
     for (auto& cache : caches) delete cache.load(std::memory_order_relaxed);
+    for (unfinished* one = take_recalls(); one != nullptr;) delete std::exchange(one, one->next);
   }
 
   // Pushes a pooled packet; if both magazines are full, the older one is emptied first.
@@ -57,6 +60,7 @@ struct packet_pool::shared {
 
   template <class Want>
   std::uint32_t take_back(thread_cache& in, std::uint32_t look, Want want) noexcept {
+    LCI_RACE_POINT("packet_pool.take_back.inside");
     const std::uint32_t found = in.lent.remove(look, want, [&](packet* p) {
       p->state.store(packet_state::pooled, std::memory_order_relaxed);
       keep(in, p);
@@ -69,9 +73,67 @@ struct packet_pool::shared {
     return found;
   }
 
+  // Takes back what has that note; answers how many. is_whole: false if a cache was passed over
+  // because its owner is inside. The caller may be inside of `mine`.
+  std::size_t take_back_noted(std::uint64_t note, thread_cache* mine, bool is_inside,
+                              std::uint64_t wait_us, bool& is_whole) noexcept {
+    const auto is_noted = [note](const packet& p) noexcept { return p.note == note; };
+    std::size_t found = 0;
+    for (auto& slot : caches) {
+      thread_cache* const cache = slot.load(std::memory_order_acquire);  // edge pool.cache
+      if (cache == nullptr || cache->lent.count() == 0) continue;
+      if (is_inside && cache == mine) {
+        found += take_back(*cache, FULL_LOOK, is_noted);
+        continue;
+      }
+      const bool is_ours = cache->guard.seize(wait_us);
+      if (is_ours && cache->guard.enter()) {
+        found += take_back(*cache, FULL_LOOK, is_noted);
+        cache->guard.leave();
+      } else {
+        is_whole = false;
+      }
+      if (is_ours && cache != mine) cache->guard.disown();
+    }
+    return found;
+  }
+
+  // A recall that has passed over a cache. Its packets are nobody's, so who runs short repeats it.
+  struct unfinished {
+    std::uint64_t note;
+    unfinished* next = nullptr;
+  };
+  void add_recall(unfinished* one) noexcept {
+    one->next = recalls.load(std::memory_order_relaxed);
+    // edge pool.recalls: the note before its address; partner is take_recalls().
+    while (!recalls.compare_exchange_weak(one->next, one, std::memory_order_release,
+                                          std::memory_order_relaxed)) {
+    }
+  }
+  unfinished* take_recalls() noexcept {
+    // edge pool.recalls: partner is add_recall().
+    return recalls.exchange(nullptr, std::memory_order_acquire);
+  }
+  // The caller is inside of `mine`, unless that is null. A cache that is busy still is for the next
+  // time.
+  LCI_COLD void repeat_recalls(thread_cache* mine) noexcept {
+    if (recalls.load(std::memory_order_relaxed) == nullptr) return;
+    for (unfinished* one = take_recalls(); one != nullptr;) {
+      unfinished* const next = one->next;
+      bool is_whole = true;
+      take_back_noted(one->note, mine, true, 0, is_whole);
+      if (is_whole)
+        delete one;
+      else
+        add_recall(one);
+      one = next;
+    }
+  }
+
   arena& home;
   packet_store store;
   cache_table caches = {};
+  std::atomic<unfinished*> recalls{nullptr};
   std::atomic<std::uint64_t> last_sweep{0};
   std::atomic<std::size_t> misuses{0};
 };
@@ -91,6 +153,7 @@ packet_pool::packet_pool(arena& arena, std::size_t packet_size, std::size_t limi
 
 packet_pool::~packet_pool() {
   shared_->home.remove_pool(*this);
+  shared_->repeat_recalls(nullptr);
   // What came back and was not looked for since is home.
   for (auto& at : shared_->caches) {
     if (thread_cache* const cache = at.load(std::memory_order_relaxed))
@@ -155,6 +218,8 @@ packet* packet_pool::search(thread_cache* mine) noexcept {
 // Takes one magazine of another thread, or the packets returned to it. A thread that is inside its
 // cache right now is passed over: waiting for it from inside our own cache could be mutual.
 LCI_COLD packet* packet_pool::steal(thread_cache* mine) noexcept {
+  shared_->repeat_recalls(mine);
+  if (mine != nullptr && !mine->loaded.is_empty()) return mine->loaded.pop();
   const std::uint64_t now = base::cpu_ticks();
   const std::uint64_t since = now - shared_->last_sweep.load(std::memory_order_relaxed);
   const bool look_at_lent = since > base::ticks_per_ms() * SWEEP_US / 1000;
@@ -222,6 +287,7 @@ bool packet_pool::lend(packet* p) noexcept {
   if (mine->credits == 0) [[unlikely]] {
     mine->credits = shared_->store.take_credits(CREDIT_BATCH);
     if (mine->credits == 0) shared_->take_back(*mine, FULL_LOOK, is_returned);
+    if (mine->credits == 0) shared_->repeat_recalls(mine);
     if (mine->credits == 0) return false;
   }
   --mine->credits;
@@ -239,18 +305,12 @@ std::size_t packet_pool::reclaim() noexcept {
 }
 
 std::size_t packet_pool::recall(std::uint64_t note) noexcept {
-  std::size_t found = 0;
-  const thread_cache* const mine = my_cache();
-  for (auto& slot : shared_->caches) {
-    thread_cache* const cache = slot.load(std::memory_order_acquire);  // edge pool.cache
-    if (cache == nullptr || cache->lent.count() == 0 || !cache->guard.seize()) continue;
-    if (cache->guard.enter()) {
-      found += shared_->take_back(*cache, FULL_LOOK,
-                                  [note](const packet& p) noexcept { return p.note == note; });
-      cache->guard.leave();
-    }
-    if (cache != mine) cache->guard.disown();
-  }
+  bool is_whole = true;
+  const std::size_t found =
+      shared_->take_back_noted(note, my_cache(), false, base::owned::SEIZE_US, is_whole);
+  if (is_whole) return found;
+  // Without memory for that they stay away.
+  if (auto* const one = new (std::nothrow) shared::unfinished{note}) shared_->add_recall(one);
   return found;
 }
 

@@ -76,7 +76,9 @@ class packet_pool : public packet_home {
   // when it runs short.
   std::size_t reclaim() noexcept;
   // Takes back every lent packet of all threads that has this `note` (set by the lender before
-  // lend()), returned or not: for borrowers that have left or failed. Returns how many.
+  // lend()), returned or not: for borrowers that have left or failed, so that the note is of no use
+  // any more. Returns how many. Those of a thread that is inside its cache follow when somebody
+  // runs short.
   std::size_t recall(std::uint64_t note) noexcept;
 
   // The packet whose payload starts at `payload`, if that is a packet of a pool in `own` and is
