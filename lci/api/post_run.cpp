@@ -5,7 +5,6 @@
 #include <stdexcept>
 #include <string>
 
-#include "lci/base/log.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::api {
@@ -55,15 +54,15 @@ void look_at_number(const char* who, rcomp_t number, const proto::core& core) {
 namespace {
 
 // Progress for a call that waits. Exceptions from handlers or operations of others must not end the
-// wait of an operation that still uses the caller's buffer, so they are kept and thrown afterwards.
+// wait of an operation that still uses the caller's buffer, so the first is kept and thrown
+// afterwards. Those behind it stay for the next call of progress.
 void progress_and_keep(waiting& wait, const proto::waiter* w, int rank, std::exception_ptr& kept) {
+  const auto describe = [&]() noexcept { return base::waiting_call{BLOCKING_POST, w, rank}; };
+  if (kept) return wait.progress_unheard(describe);
   try {
-    wait.progress([&]() noexcept { return base::waiting_call{BLOCKING_POST, w, rank}; });
+    wait.progress(describe);
   } catch (...) {
-    if (kept)
-      base::log::warn("api", "a second exception while a blocking call waited was dropped");
-    else
-      kept = std::current_exception();
+    kept = std::current_exception();
   }
 }
 

@@ -63,15 +63,12 @@ class waiting {
   // A round for a call that decides for itself whose loss ends it.
   template <class Describe>
   void progress(Describe&& describe) {
-    if (error_t(queues_.progress_in_wait()).is_done()) {
-      spin_.reset();
-      idle_ms_ = idle_ticks_ = 0;
-      next_judgement_ms_ = PATIENCE_MS;
-      return;
-    }
-    if (queues_.engine().handlers.is_out_of_reach()) [[unlikely]]
-      count_idle();
-    rest(describe);
+    go_on(error_t(queues_.progress_in_wait()).is_done(), describe);
+  }
+  // The same for a caller that has its exception already: others stay with the device.
+  template <class Describe>
+  void progress_unheard(Describe&& describe) {
+    go_on(queues_.progress_unheard(), describe);
   }
   // True if this thread is in a handler at the greatest depth, other handlers wait for it to
   // return, and nothing has come for a while: what is waited for may be what one of those would
@@ -111,6 +108,18 @@ class waiting {
   static constexpr std::uint64_t PATIENCE_MS = 2000, JUDGE_EVERY_MS = 100;
   static constexpr std::uint32_t ENTERED = ~std::uint32_t{0};
   LCI_COLD void count_idle() noexcept;
+  template <class Describe>
+  void go_on(bool has_moved, Describe&& describe) {
+    if (has_moved) {
+      spin_.reset();
+      idle_ms_ = idle_ticks_ = 0;
+      next_judgement_ms_ = PATIENCE_MS;
+      return;
+    }
+    if (queues_.engine().handlers.is_out_of_reach()) [[unlikely]]
+      count_idle();
+    rest(describe);
+  }
   template <class Describe>
   void rest(Describe&& describe) {
     if (spin_() && since_ != ENTERED) [[unlikely]]

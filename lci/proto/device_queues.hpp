@@ -46,8 +46,8 @@ class device_queues {
   // The same for a call that waits, which looks at the losses by itself: throws no
   // peer_failure_error.
   errorcode_t progress_in_wait();
-  // The same in a thread that is not the program's: what there is to throw stays for a thread that
-  // is. True: something happened.
+  // The same where nothing can be thrown, as in a thread that is not the program's: what there is
+  // to throw stays for a call that can. True: something happened.
   bool progress_unheard() noexcept;
   // True when everything posted here has completed, receives included.
   bool is_drained() const noexcept;

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -21,17 +23,20 @@ using lci::errorcode_t;
 // What happens while a call makes rounds of progress, which come by here now and then.
 class meanwhile final : public lci::proto::failure_detector {
  public:
-  meanwhile(lci::proto::core& of, std::function<void()> act) : of_(of), act_(std::move(act)) {
+  meanwhile(
+      lci::proto::core& of, std::function<void()> act, std::function<void()> then = [] {})
+      : of_(of), act_(std::move(act)), then_(std::move(then)) {
     of_.failures = this;
   }
   ~meanwhile() { of_.failures = nullptr; }
   void look() noexcept override {
     if (++looks_ == 2) act_();
+    if (looks_ == 4) then_();
   }
 
  private:
   lci::proto::core& of_;
-  const std::function<void()> act_;
+  const std::function<void()> act_, then_;
   int looks_ = 0;
 };
 
@@ -101,6 +106,31 @@ TEST_F(waiting_receive, from_who_died__ends_at_once) {
   const meanwhile then(me_.core, [&] { end(*second_, 1, false); });
   EXPECT_THROW(receive(1), lci::peer_failure_error);
   EXPECT_EQ(me_.queues->host.open_receives.sum(), 0);
+}
+
+// Each reaches the program: one by the call that waited, the others by the next rounds of progress.
+TEST_F(waiting_receive, after_several_errors__throws_one_and_leaves_the_others) {
+  lci::proto::pending_errors& errors = me_.queues->engine().errors;
+  const meanwhile later(
+      me_.core,
+      [&] {
+        for (const char* const what : {"first", "second", "third"})
+          errors.keep(std::make_exception_ptr(std::runtime_error(what)));
+      },
+      [&] { bring(*me_.queues, 1); });
+  const auto what_of = [](auto&& call) -> std::string {
+    try {
+      call();
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(what_of([&] { receive(1); }), "first");
+  EXPECT_EQ(got_, std::byte{42}) << "the call has ended early";
+  EXPECT_EQ(what_of([&] { me_.queues->progress(); }), "second");
+  EXPECT_EQ(what_of([&] { me_.queues->progress(); }), "third");
+  EXPECT_EQ(what_of([&] { me_.queues->progress(); }), "");
 }
 
 // What is under way and leads to an object without code of the program.
