@@ -207,7 +207,7 @@ class free_device_x : public detail::free_operation<free_device_x, device_t, &de
   free_device_x&& device(device_t* value) { return set(value); }
 };
 
-/// Frees an endpoint and empties the handle.
+/// Frees an endpoint and empties the handle. Its device completes what was posted with it.
 class free_endpoint_x
     : public detail::free_operation<free_endpoint_x, endpoint_t, &detail::free_endpoint> {
  public:

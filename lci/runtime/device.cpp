@@ -18,19 +18,13 @@ endpoint_impl_t::endpoint_impl_t(device_impl_t& d)
       checks_pointers(d.context.attr.check_pointers),
       // With check_pointers, pointers are only looked at on the slow path.
       inject_now_limit(checks_pointers ? 0 : inject_limit),
-      queue(d.queues.engine().make_queue()),
+      queue(d.queues.engine().lend_queue()),
       net(queue->end()) {
   attr.uid = (*device.owner().member.uids)++;
-  base::make_room(device.endpoints);
-  device.queues.engine().add_queue(*queue);
-  device.endpoints.push_back(this);  // there is room
+  device.endpoints.push_back(this);
 }
 
-endpoint_impl_t::~endpoint_impl_t() {
-  queue->forget(-1);
-  device.queues.engine().remove_queue(*queue);
-  forget(device.endpoints, this);
-}
+endpoint_impl_t::~endpoint_impl_t() { forget(device.endpoints, this); }
 
 namespace {
 
@@ -125,6 +119,7 @@ device_impl_t::~device_impl_t() {
   });
   abandon_receives();
   free_endpoints();
+  queues.engine().forget_backlogs();
   forget(owner().devices, this);
   context.numbers.give_back(number);
 }

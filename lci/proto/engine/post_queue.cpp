@@ -10,6 +10,8 @@
 
 namespace lci::proto {
 
+void queue_return::operator()(post_queue* one) const noexcept { one->engine.take_back(*one); }
+
 void post_queue::queue(int rank, std::unique_ptr<backlog_entry>&& entry) {
   engine.expect_leftovers(1);
   try {

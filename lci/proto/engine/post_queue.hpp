@@ -1,6 +1,7 @@
 // Posts to the backend, and keeps the backlog of what it refused. One per endpoint, and one for
-// what the protocols send by themselves. Owned by the runtime's endpoints and by the engine.
-// Threads: shared. Always true: what waits for a rank is not overtaken by what is posted after it.
+// what the protocols send by themselves. Owned by the engine; an endpoint has its one on loan.
+// Threads: shared. Always true: what waits for a rank is not overtaken by what is posted after it;
+// it lasts as long as its engine, since operations under way name it after their endpoint is freed.
 #pragma once
 
 #include <cstddef>
@@ -71,5 +72,11 @@ class post_queue {
   void refused(transfer& move) noexcept;
   std::unique_ptr<net::endpoint> end_;
 };
+
+// What an endpoint has: gives the queue back to its engine.
+struct queue_return {
+  void operator()(post_queue* one) const noexcept;
+};
+using lent_queue = std::unique_ptr<post_queue, queue_return>;
 
 }  // namespace lci::proto

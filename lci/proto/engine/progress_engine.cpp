@@ -9,6 +9,7 @@
 #include "lci/base/platform.hpp"
 #include "lci/base/rough_clock.hpp"
 #include "lci/base/spin.hpp"
+#include "lci/base/undo.hpp"
 
 namespace lci::proto {
 
@@ -39,14 +40,29 @@ progress_engine::progress_engine(core& c, net::fabric& f, int index,
   queues_.push_back(&control);
 }
 
-void progress_engine::add_queue(post_queue& one) {
-  const std::lock_guard lock(queues_lock_);
-  queues_.push_back(&one);
+lent_queue progress_engine::lend_queue() {
+  if (!free_queues_.empty()) {
+    lent_queue one(free_queues_.back());
+    free_queues_.pop_back();
+    return one;
+  }
+  auto made = std::make_unique<post_queue>(*this, device_->make_endpoint());
+  base::make_room(made_queues_);
+  free_queues_.reserve(made_queues_.capacity());
+  {
+    const std::lock_guard lock(queues_lock_);
+    queues_.push_back(made.get());
+  }
+  made_queues_.push_back(std::move(made));  // there is room
+  return lent_queue(made_queues_.back().get());
 }
 
-void progress_engine::remove_queue(post_queue& one) {
-  const std::lock_guard lock(queues_lock_);
-  std::erase(queues_, &one);
+void progress_engine::take_back(post_queue& one) noexcept {
+  free_queues_.push_back(&one);  // there is room
+}
+
+void progress_engine::forget_backlogs() noexcept {
+  for (const auto& one : made_queues_) one->forget(-1);
 }
 
 void progress_engine::look_around() noexcept {
@@ -177,14 +193,7 @@ void progress_engine::finish(transfer& move) noexcept {
 
 void progress_engine::end_what_waits_for(int rank, peer_end how) noexcept {
   for (part* const one : parts_) one->on_peer_ended(rank, how);
-  // From the last one: those behind one that another thread removes move to where this looks next.
-  std::size_t i;
-  {
-    const std::lock_guard lock(queues_lock_);
-    i = queues_.size();
-  }
-  while (i-- > 0)
-    if (post_queue* const one = queue_at(i); one != nullptr) one->forget(rank);
+  for (std::size_t i = 0; post_queue* const one = queue_at(i); ++i) one->forget(rank);
 }
 
 bool progress_engine::end_what_stays_from(int rank) noexcept {

@@ -50,11 +50,13 @@ class progress_engine final : public member, private peer_watch::listener {
   // With all its parts it becomes one of the runtime's devices; before they go it leaves.
   void enter() { shared.enter(*this); }
   void leave() noexcept { shared.leave(*this); }
-  std::unique_ptr<post_queue> make_queue() {
-    return std::make_unique<post_queue>(*this, device_->make_endpoint());
-  }
-  void add_queue(post_queue& one);
-  void remove_queue(post_queue& one);
+  // The queue of a new endpoint: one that was given back if there is one, so that endpoints which
+  // come and go do not add up. Like the end of the loan in one thread at a time.
+  lent_queue lend_queue();
+  // What was posted with it goes on, and what waits in it is still posted.
+  void take_back(post_queue& one) noexcept;
+  // The device ends: what waits in those queues will not be posted any more.
+  void forget_backlogs() noexcept;
 
   net::device& device() noexcept { return *device_; }
   bool is_network_drained() const noexcept { return device_->is_drained(); }
@@ -160,7 +162,9 @@ class progress_engine final : public member, private peer_watch::listener {
 
   std::unique_ptr<net::device> device_;
   std::vector<part*> parts_;
-  std::vector<post_queue*> queues_;  // under queues_lock_
+  std::vector<std::unique_ptr<post_queue>> made_queues_;  // those of endpoints
+  std::vector<post_queue*> free_queues_;  // of these, those that no endpoint has; has room for all
+  std::vector<post_queue*> queues_;       // all that there are; only grows; under queues_lock_
   base::spinlock queues_lock_;
   base::spinlock lists_lock_;  // guards the lists
   // Oldest first; the heads are looked at without the lock.

@@ -17,8 +17,7 @@ class second_devices {
       auto& made = all_.emplace_back();
       made.queues = std::make_unique<proto::device_queues>(
           node->shared, *node->fabric, 1, net::device_config{}, node->pool, std::size_t{1} << 30);
-      made.queue = made.queues->engine().make_queue();
-      made.queues->engine().add_queue(*made.queue);
+      made.queue = made.queues->engine().lend_queue();
     }
   }
   ~second_devices() {
@@ -26,8 +25,8 @@ class second_devices {
   }
   void end(std::size_t rank) {
     if (all_[rank].queues == nullptr) return;
-    all_[rank].queues->engine().remove_queue(*all_[rank].queue);
-    all_[rank] = {};
+    all_[rank].queue.reset();
+    all_[rank].queues.reset();
   }
   void step() {
     for (int i = 0; i < 20; ++i)
@@ -57,7 +56,7 @@ class second_devices {
  private:
   struct one {
     std::unique_ptr<proto::device_queues> queues;
-    std::unique_ptr<proto::post_queue> queue;
+    proto::lent_queue queue;
   };
   std::vector<one> all_;
 };

@@ -46,15 +46,13 @@ struct node {
     fabric = open(rank, config);
     queues = std::make_unique<proto::device_queues>(shared, *fabric, 0, net::device_config{}, pool,
                                                     max_piece);
-    queue = queues->engine().make_queue();
-    queues->engine().add_queue(*queue);
+    queue = queues->engine().lend_queue();
     matcher =
         std::make_unique<proto::matcher>(match::make_engine(attr_matching_engine_type_t::map));
     core.rcomps.add_engine(matcher.get());
     core.failure_notice = attr_failure_notice_t::all;
   }
   ~node() {
-    queues->engine().remove_queue(*queue);
     // Messages nobody received still hold packets.
     matcher->engine().drain_st([](void*, matching_entry_type_t, bool) {});
   }
@@ -107,7 +105,7 @@ struct node {
   mem::packet_pool pool;
   std::unique_ptr<net::fabric> fabric;
   std::unique_ptr<proto::device_queues> queues;
-  std::unique_ptr<proto::post_queue> queue;
+  proto::lent_queue queue;
   std::unique_ptr<proto::matcher> matcher;
   std::vector<proto::network_key> exposed;  // goes before the fabric
 };

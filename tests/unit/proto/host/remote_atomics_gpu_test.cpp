@@ -131,7 +131,6 @@ TEST(remote_atomics_gpu, on_performed__after_the_device_has_ended) {
   EXPECT_TRUE(g.w.step_until([&] { return g.w.gpu(1).atomics() == all.size(); }));
   const std::uint64_t done = g.word(0);
   EXPECT_LT(done, all.size()) << "none was left to the GPU";
-  there.queues->engine().remove_queue(*there.queue);
   there.queue.reset();
   there.queues.reset();
   EXPECT_TRUE(there.core.is_busy());
@@ -141,6 +140,5 @@ TEST(remote_atomics_gpu, on_performed__after_the_device_has_ended) {
   // What ends a node wants one.
   there.queues = std::make_unique<lci::proto::device_queues>(
       there.shared, *there.fabric, 1, lci::net::device_config{}, there.pool, std::size_t{8192});
-  there.queue = there.queues->engine().make_queue();
-  there.queues->engine().add_queue(*there.queue);
+  there.queue = there.queues->engine().lend_queue();
 }

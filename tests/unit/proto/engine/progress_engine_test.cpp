@@ -1,0 +1,49 @@
+// What an endpoint that is freed has posted. Through lent_queue, as runtime's endpoints have it.
+#include <gtest/gtest.h>
+
+#include "tests/unit/proto/world.hpp"
+
+using namespace lci::test;  // NOLINT: a test reads better without the prefix
+namespace proto = lci::proto;
+
+// What waits there is still posted: the caller was told that it is done.
+TEST(progress_engine, queue_that_is_given_back__posts_what_waits_and_is_lent_again) {
+  sim_options options;
+  options.depth = 4;
+  proto_world w(options);
+  std::vector<std::vector<std::byte>> data, buffers;
+  std::vector<recorder> receivers(20);
+  recorder large_sent, large_got;
+  auto large = pattern(LARGE, 1);
+  std::vector<std::byte> large_in(LARGE);
+  auto big = w[0].outgoing(1, large.data(), LARGE, w[1].engine_rcomp(), 99, &large_sent);
+  ASSERT_EQ(proto::start_message(big), lci::errorcode_t::posted);
+  std::size_t waiting = 0;
+  for (std::size_t i = 0; i < receivers.size(); ++i) {
+    data.push_back(pattern(32, static_cast<unsigned>(i)));
+    buffers.emplace_back(32);
+    auto out = w[0].outgoing(1, data[i].data(), 32, w[1].engine_rcomp(), i);
+    out.may_retry = false;
+    waiting += proto::start_message(out) == lci::errorcode_t::done_backlog ? 1u : 0u;
+  }
+  EXPECT_NE(waiting, 0u);
+  const proto::post_queue* const first = w[0].queue.get();
+  w[0].queue.reset();
+  for (std::size_t i = 0; i < receivers.size(); ++i) {
+    lci::status_t got;
+    if (w[1].receive(0, buffers[i].data(), 32, i, &receivers[i], got) == lci::errorcode_t::done)
+      receivers[i].seen.push_back(got);
+  }
+  lci::status_t got;
+  w[1].receive(0, large_in.data(), LARGE, 99, &large_got, got);
+  w.step();
+  for (std::size_t i = 0; i < receivers.size(); ++i) {
+    EXPECT_EQ(receivers[i].seen.size(), 1u) << i;
+    EXPECT_EQ(buffers[i], data[i]) << i;
+  }
+  EXPECT_EQ(large_sent.seen.size(), 1u);
+  EXPECT_EQ(large_in, large);
+  EXPECT_TRUE(w[0].queues->is_drained());
+  w[0].queue = w[0].queues->engine().lend_queue();
+  EXPECT_EQ(w[0].queue.get(), first) << "those of endpoints that come and go would add up";
+}
