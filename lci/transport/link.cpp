@@ -218,11 +218,24 @@ bool link::poll() {
   }
 }
 
+// Ends what has had its time, though not what has come by then: this look may be a late one.
+bool link::end_late(time now) {
+  bool any = false;
+  if (next_due() <= now) {
+    while (is_to_poll() && poll()) any = true;
+    any |= release_landed();
+  }
+  for (const std::uint64_t memory : regions_.expire(now)) tell(withdrawn{memory});
+  any |= expire(now);
+  return any;
+}
+
 bool link::progress(time now) {
   if (state_ == state::closed) return false;
-  bool any = expire(now);
+  const bool is_up = pair_ != nullptr && pair_->now() == pair::state::connected;
+  bool any = !is_up && expire(now);
   if (pair_ == nullptr) return any;
-  if (pair_->now() == pair::state::connected) {
+  if (is_up) {
     try {
       if (state_ == state::connecting && breach_ == nullptr) {
         connect_up();
@@ -230,11 +243,10 @@ bool link::progress(time now) {
       }
       if (breach_ != nullptr) std::rethrow_exception(breach_);
       if (!untold_.empty()) any |= flush_messages();
-      for (const std::uint64_t memory : regions_.expire(now)) tell(withdrawn{memory});
+      any |= end_late(now);
       // A few rounds: what one brings may let the next one go on.
       any |= post_all();
-      while (bell_.must_poll() || bell_.is_awake() || bell_.is_falling_asleep()) {
-        if (!poll()) break;
+      while (is_to_poll() && poll()) {
         any = true;
         post_all();
       }

@@ -164,6 +164,10 @@ class link : public std::enable_shared_from_this<link> {
   void finish(const std::shared_ptr<operation>& op);
   void drop(const std::shared_ptr<operation>& op, std::exception_ptr problem);
   bool expire(time now);
+  bool end_late(time now);
+  bool is_to_poll() const noexcept {
+    return bell_.must_poll() || bell_.is_awake() || bell_.is_falling_asleep();
+  }
   std::exception_ptr refusal(const operation& op, const std::string& why) const;
   [[noreturn]] void throw_ended() const;
 

@@ -227,6 +227,24 @@ TEST(results, limit__of_what_never_begins) {
   EXPECT_FALSE(alone.wait_connected(0.001));
 }
 
+// Its end lies in this side's queues when its time is over: over shared memory one look finds it.
+TEST(results, limit__of_what_is_over_by_then) {
+  both_ends e;
+  two_buffers m(1 << 20);
+  e.connect();
+  if (e.b.describe().find("by shared memory") == std::string::npos) GTEST_SKIP();
+  ASSERT_TRUE(e.run_both(e.b.read(m.local.view(), m.target.remote())));
+  for (const std::size_t size : {std::size_t{4096}, std::size_t{1} << 16}) {
+    lci::transfer_options options;
+    options.limit_s = 1e-9;
+    const lci::transfer read =
+        e.b.read(m.local.view(0, size), m.target.remote().slice(0, size), options);
+    for (int i = 0; i < 1000; ++i) e.a.process();
+    ASSERT_TRUE(e.run_both(read));
+    EXPECT_NO_THROW(read.get()) << size;
+  }
+}
+
 TEST(results, limit__beyond_all_clocks_is_none) {
   both_ends e;
   two_buffers m(100);
