@@ -40,6 +40,13 @@ void connection::enter(const send_record& what, std::uint64_t number) noexcept {
   records_.store(at + 1, std::memory_order_release);
 }
 
+LCI_COLD void connection::forget_users() noexcept {
+  // edge connection.ring: partner is post().
+  const std::uint64_t end = records_.load(std::memory_order_acquire);
+  for (std::uint64_t at = records_done_.load(std::memory_order_relaxed); at != end; ++at)
+    if (send_record& one = ring_[at & mask_].what; one.what == purpose::user) one.context = nullptr;
+}
+
 LCI_COLD void connection::settle() noexcept {
   while (!lock_.try_lock()) sched_yield();
   lock_.unlock();

@@ -121,6 +121,8 @@ class connection : public net::connected::connection {
     // edge connection.users: partner is is_drained().
     users_done_.store(users_done_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
+  // No user is told of what is posted. By the only thread that uses the device.
+  void forget_users() noexcept;
   // No user waits for anything.
   bool is_drained() const noexcept {
     // In this order: what a sink posts is counted before what it was told of. edge

@@ -105,6 +105,12 @@ connection& device_queues::make_connection(int rank) {
   return out;
 }
 
+LCI_COLD void device_queues::forget_users() noexcept {
+  forget_failures();
+  for_each([](connection& on) { on.forget_users(); });
+  if (rails_ != nullptr) rails_->forget_users();
+}
+
 void device_queues::tell(int rank, const note& what) noexcept {
   due_notices_.tell(rank, what, [this](int to, const note& one) { return send_note(to, one); });
 }

@@ -40,6 +40,8 @@ class device_queues : public net::connected::device_queues<connection, note> {
   void tell_withdrawn(int rank, net::remote_key name) noexcept {
     tell(rank, {note::kind::withdrawn, name.slot, name.generation, 0});
   }
+  // No user hears any more how what is under way ends. By the only thread that uses the device.
+  void forget_users() noexcept;
   // No user waits for anything.
   bool is_drained() const noexcept {
     return is_quiet() && are_all([](const connection& on) { return on.is_drained(); });

@@ -56,6 +56,8 @@ class rail_queues {
   virtual void stop(const connection& on) noexcept = 0;
   virtual void drop_posted(net::sink& to, const connection& on, const char* reason) noexcept = 0;
   virtual void lose_all(net::sink& to, const char* reason) noexcept = 0;
+  // No user is told of what is under way. By the only thread that uses the device.
+  virtual void forget_users() noexcept = 0;
   virtual bool is_beyond_hope(int rank, std::uint64_t now) noexcept = 0;
 };
 // Null: there is one card. Throws backend_error.

@@ -99,6 +99,12 @@ class connection : public net::connected::connection {
     if (found != nullptr) leave(*found);
     return found;
   }
+  // No user is told of what is posted.
+  void forget_users() noexcept {
+    const std::lock_guard lock(lock_);
+    for (work& one : works_)
+      if (one.what == purpose::user) one.context = nullptr;
+  }
   // Everything that the provider has not given back, when its endpoint is closed.
   template <class F>
   void for_each(F&& f) noexcept {

@@ -80,6 +80,11 @@ class device_queues : public net::connected::device_queues<connection, note> {
   bool is_drained() const noexcept {
     return is_quiet() && users_.load(std::memory_order_acquire) == 0;
   }
+  // No user hears any more how what is under way ends. By the only thread that uses the device.
+  void forget_users() noexcept {
+    forget_failures();
+    for_each([](connection& on) { on.forget_users(); });
+  }
   // A user's operation was posted, or its end was told.
   void begin_user() noexcept { users_.fetch_add(1, std::memory_order_relaxed); }
   void end_user() noexcept {

@@ -66,6 +66,12 @@ errorcode_t loopback::get(const net_op& op) noexcept {
   return errorcode_t::done;
 }
 
+void loopback::forget_failures() noexcept {
+  const std::lock_guard lock(lock_);
+  for (std::size_t i = first_; i != end_; ++i)
+    if (item& one = at_locked(i); one.kind == what::error) one.kind = what::forgotten_error;
+}
+
 std::size_t loopback::poll(sink& to, std::size_t max) noexcept {
   std::size_t n = 0;
   // edge loopback.news: partners are push() and put().
@@ -78,12 +84,13 @@ std::size_t loopback::poll(sink& to, std::size_t max) noexcept {
     }
     // Before the sink runs, which may wait until nothing is under way here. But who posted an
     // operation has not been told before.
-    if (one.kind != what::error) waiting_.fetch_sub(1, std::memory_order_relaxed);
+    const bool is_told = one.kind == what::error;
+    if (!is_told) waiting_.fetch_sub(1, std::memory_order_relaxed);
     if (one.kind == what::immediate) {
       to.on_immediate(rank_, one.imm);
     } else if (one.kind == what::error) {
       to.on_error(rank_, one.context, "the remote key is unknown, or the range is outside");
-    } else {
+    } else if (one.kind == what::message) {
       const verdict v =
           to.on_message({rank_, one.imm, one.packet->payload(), one.size, one.packet});
       if (v == verdict::deferred) {
@@ -95,7 +102,7 @@ std::size_t loopback::poll(sink& to, std::size_t max) noexcept {
       if (v == verdict::taken) mem::pool_of(*one.packet).put(one.packet);
     }
     // edge loopback.told: the sink was told of the failure; partner is is_empty().
-    if (one.kind == what::error) waiting_.fetch_sub(1, std::memory_order_release);
+    if (is_told) waiting_.fetch_sub(1, std::memory_order_release);
     ++n;
   }
   return n;

@@ -29,12 +29,14 @@ class loopback {
   errorcode_t get(const net_op& op) noexcept;
   // Presents up to `max`; answers how many.
   std::size_t poll(sink& to, std::size_t max) noexcept;
+  // The sink is not told of those that wait. By the only thread that uses it.
+  void forget_failures() noexcept;
   // edge loopback.told: partner is the end of poll().
   bool is_empty() const noexcept { return waiting_.load(std::memory_order_acquire) == 0; }
 
  private:
   static constexpr std::size_t DEPTH = 256;
-  enum class what : std::uint8_t { message, immediate, error };
+  enum class what : std::uint8_t { message, immediate, error, forgotten_error };
   struct item {
     what kind;
     std::uint32_t imm;

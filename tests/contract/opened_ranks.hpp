@@ -159,6 +159,28 @@ class opened_ranks : public testing::Test {
     EXPECT_FALSE(is_known());
     g.settle();
   }
+  // The device of rank 0 has given up waiting; the next one of its index finds the ends. Two ranks.
+  void expect_what_a_device_left_is_told_to_nobody(group& g) {
+    std::vector<std::byte> there(64), local(64);
+    const net::remote_key key = g.at(1).expose(there.data(), there.size());
+    g.learn(0, 1, key);
+    meet(g, 0, 1);
+    g.settle();
+    op_fate fate;
+    net::net_op op = transfer_of(local, key, fate);
+    ASSERT_EQ(g.post([&] { return g.at(0).to().get(op); }), errorcode_t::posted);
+    // Out of range, and of nobody.
+    for (op.remote_offset = 1; op.rank >= 0; --op.rank)
+      ASSERT_EQ(g.at(0).to().get(op), errorcode_t::posted) << "rank " << op.rank;
+    std::unique_ptr<net::device>& device = g.at(0).devices[0];
+    EXPECT_FALSE(device->is_drained());
+    device.reset();
+    net::device_config same = g.at(0).wanted;
+    device = at(0).make_device(0, same);
+    EXPECT_TRUE(g.until([&] { return device->is_drained(); }, "the ends of what was left"));
+    EXPECT_EQ(fate.signals(), 0);
+    g.at(1).hide(key);
+  }
   static void meet_over(group& g, int device) {
     const std::uint64_t word = 0;
     g.until(

@@ -221,10 +221,12 @@ void side_queues::finish_split(net::sink& to, split& s, const char* error) noexc
   void* const context = s.context;
   if (s.key != 0) memory_.remove(s.key);
   splits_.put(s);
-  if (error == nullptr)
-    to.on_complete(context);
-  else
-    to.on_error(main.rank, context, error);
+  if (context != nullptr) {
+    if (error == nullptr)
+      to.on_complete(context);
+    else
+      to.on_error(main.rank, context, error);
+  }
   // Last: who sees that nothing is open may take all of this down.
   main.end_split();
 }

@@ -31,6 +31,9 @@ class side_queues final : public rail_queues {
   void stop(const connection& on) noexcept override;
   void drop_posted(net::sink& to, const connection& on, const char* reason) noexcept override;
   void lose_all(net::sink& to, const char* reason) noexcept override;
+  void forget_users() noexcept override {
+    splits_.for_each_left([](split& s) { s.context = nullptr; });
+  }
   bool is_beyond_hope(int rank, std::uint64_t now) noexcept override;
 
  private:

@@ -13,8 +13,12 @@ template <class Queue, class Endpoint>
 class device final : public net::device {
  public:
   explicit device(Queue& queue) noexcept : queue_(queue) {}
-  // The next device of this index may be polled by another thread, which should not have to wait.
-  ~device() override { queue_.leave_polling(); }
+  ~device() override {
+    // Who has given up waiting for the rest is not there any more when it ends.
+    if (!queue_.is_drained()) queue_.forget_users();
+    // The next device of this index may be polled by another thread, which should not have to wait.
+    queue_.leave_polling();
+  }
   std::unique_ptr<net::endpoint> make_endpoint() override { return Endpoint::make(queue_, false); }
   std::unique_ptr<net::endpoint> make_control_endpoint() override {
     return Endpoint::make(queue_, true);

@@ -49,6 +49,11 @@ class device_queues : public connection_table<Connection> {
                  std::max<std::size_t>(config.max_recvs, LEAST_PACKETS)),
         self_(of.book->rank(), packets_, *of.regions) {}
   ~device_queues() = default;
+  // Nobody hears how what is under way here ends. By the only thread that uses the device.
+  void forget_failures() noexcept {
+    due_notices_.forget_failures();
+    self_.forget_failures();
+  }
   // Nothing is left but what is posted on connections.
   bool is_quiet() const noexcept { return due_notices_.are_failures_told() && self_.is_empty(); }
 

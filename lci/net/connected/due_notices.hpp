@@ -49,6 +49,11 @@ class due_notices {
     raise();
     return true;
   }
+  void forget_failures() noexcept {
+    const std::lock_guard lock(lock_);
+    untold_.fetch_sub(failures_.size(), std::memory_order_relaxed);
+    failures_.clear();
+  }
   // Once there was no memory for long it is forgotten.
   void add_note(int rank, const Note& what) noexcept {
     {

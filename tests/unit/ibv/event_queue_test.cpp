@@ -286,5 +286,9 @@ TEST_F(event_queue_test, post__refused_by_the_card_once_ends_nothing) {
   ASSERT_TRUE(g->until([&] { return seen(*g).back() == 7; }, "a message"));
 }
 
+TEST_F(event_queue_test, device_that_ends_early__what_it_left_is_told_to_nobody) {
+  expect_what_a_device_left_is_told_to_nobody(*open(2));
+}
+
 }  // namespace
 }  // namespace lci::ibv

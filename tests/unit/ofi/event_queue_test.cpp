@@ -378,4 +378,8 @@ TEST_F(event_queue_test, poll__reads_again_only_behind_a_full_batch) {
   EXPECT_EQ(reads_of(40), 2u);
 }
 
+TEST_F(event_queue_test, device_that_ends_early__what_it_left_is_told_to_nobody) {
+  expect_what_a_device_left_is_told_to_nobody(*open(2));
+}
+
 }  // namespace lci::ofi

@@ -28,13 +28,16 @@ struct listed_queue {
   void let_go(int rank, bool has_failed) noexcept { given_up.emplace_back(rank, has_failed); }
   void leave_polling() noexcept { ++left; }
   std::size_t poll(sink&, std::size_t max) noexcept { return max; }
-  bool is_drained() const noexcept { return true; }
+  bool is_drained() const noexcept { return is_empty; }
+  void forget_users() noexcept { ++forgotten; }
 
   std::set<int> met;
   std::vector<int> requested;
   std::vector<std::pair<int, std::uint32_t>> withdrawn;
   std::vector<std::pair<int, bool>> given_up;
   int left = 0;
+  bool is_empty = true;
+  int forgotten = 0;
   connection some{1};
 
  private:
@@ -134,6 +137,15 @@ TEST_F(fabric_test, make_device__queues_are_made_once_and_outlive_it) {
   for (const int nonsense : {-1, 64})
     EXPECT_TRUE(test::throws_with<backend_error>(
         [&] { make(nonsense); }, {"test: device index " + std::to_string(nonsense)}));
+}
+
+TEST_F(fabric_test, make_device__what_a_device_leaves_is_nobodys) {
+  device_config wanted;
+  all_->make_device(3, wanted).reset();
+  EXPECT_EQ(queue(3).forgotten, 0);
+  queue(3).is_empty = false;
+  all_->make_device(3, wanted).reset();
+  EXPECT_EQ(queue(3).forgotten, 1);
 }
 
 TEST_F(fabric_test, let_go__is_for_every_device) {
