@@ -59,8 +59,8 @@ struct sync_args {
   status_t* p_out = nullptr;
   runtime_t runtime;
   device_t device;
-  endpoint_t endpoint;                         // names its device, where `device` is empty
-  bool do_progress = true, needs_all = false;  // all: a rank that is lost already ends it too
+  endpoint_t endpoint;  // names its device, where `device` is empty
+  bool do_progress = true;
 };
 /// Arguments of counter_set.
 struct counter_set_args {

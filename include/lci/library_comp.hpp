@@ -3,6 +3,8 @@
 #ifndef LCI_LIBRARY_COMP_HPP
 #define LCI_LIBRARY_COMP_HPP
 
+#include <exception>
+
 #include "lci/completion.hpp"
 
 namespace lci {
@@ -20,7 +22,20 @@ class LCI_PUBLIC library_comp_t : public comp_impl_t {
   /// An operation that should have signalled this object has failed or was abandoned. Called by any
   /// thread.
   virtual void lose() noexcept {}
+  /// The same for an operation that has failed although its peer is there: progress() throws why.
+  virtual void fail() noexcept { lose(); }
 };
+
+/// What a collective leaves for the call that waits for it, before it signals the synchronizer.
+struct collective_end_t {
+  bool has_failed = false;
+  std::exception_ptr why;  // null: progress() throws it, perhaps in another thread
+};
+/// sync_wait() for a call whose buffers are in use until the collective ends: only that end, or the
+/// loss of any rank, ends it. What else progress() throws meanwhile leaves the call afterwards; or
+/// a later progress(), if the collective failed or was not the last one of its call.
+LCI_PUBLIC void wait_for_collective(const sync_args& args, const collective_end_t& end,
+                                    bool is_last);
 
 }  // namespace detail
 }  // namespace lci

@@ -2,7 +2,9 @@
 #include "lci/completion.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lci/api/resolve.hpp"
@@ -11,6 +13,7 @@
 #include "lci/comp/free_guard.hpp"
 #include "lci/comp/signal.hpp"
 #include "lci/errors.hpp"
+#include "lci/library_comp.hpp"
 
 namespace lci {
 namespace {
@@ -58,6 +61,29 @@ bool is_end_sure(const comp::held& by) {
   return !runtime::global().runtimes.any_of([&](const runtime_impl_t& each) {
     return (by.of == nullptr || by.of == &each) && has_lost_ranks(each);
   });
+}
+
+// round() waits a little, and throws what is to end the call.
+template <class Round>
+void wait_until_ready(comp::sync& s, status_t* out, const device_impl_t& served, api::waiting& wait,
+                      Round&& round) {
+  while (!s.test(out)) {
+    if (const int rank = s.lost(); rank != comp::sync::NOBODY) [[unlikely]]
+      wait.end_for(rank);
+    round();
+    if (wait.is_held_up()) [[unlikely]]
+      wait.tell_held_up("sync_wait", is_left_alone(s, served.queues));
+  }
+}
+
+bool is_loss(const std::exception_ptr& what) {
+  try {
+    std::rethrow_exception(what);
+  } catch (const peer_failure_error&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
 }
 
 // Throws where it is known, and cheap to find out, that the object will still be signalled.
@@ -157,18 +183,42 @@ void sync_wait(const sync_args& args) {
     return;
   }
   device_impl_t& served = *base::check_live(device.p_impl, "device");
-  api::waiting wait(served.queues, args.needs_all);
+  api::waiting wait(served.queues);
   const auto describe = [&s]() noexcept { return base::waiting_call{"sync_wait", &s}; };
-  while (!s.test(args.p_out)) {
-    if (const int rank = s.lost(); rank != comp::sync::NOBODY) [[unlikely]]
-      wait.end_for(rank);
+  wait_until_ready(s, args.p_out, served, wait, [&] {
     if (args.do_progress)
       wait.round(describe);
     else
       wait.pause(describe);
-    if (wait.is_held_up()) [[unlikely]]
-      wait.tell_held_up("sync_wait", is_left_alone(s, served.queues));
+  });
+}
+
+void wait_for_collective(const sync_args& args, const collective_end_t& end, bool is_last) {
+  comp::sync& s = comp::as<comp::sync>(args.comp, "sync_wait");
+  const bool is_over = s.test(nullptr);
+  // Before the device is looked at, which may be what is wrong.
+  if (is_over && end.why) std::rethrow_exception(end.why);
+  if (is_over && !end.has_failed) return;
+  device_impl_t& served = *base::check_live(device_to_serve(args).p_impl, "device");
+  api::waiting wait(served.queues, true);
+  const auto describe = [&s]() noexcept { return base::waiting_call{"sync_wait", &s}; };
+  std::exception_ptr kept;
+  const auto leave_to_progress = [&] {
+    // Of a lost rank this call tells, or the next one.
+    if (kept && !is_loss(kept)) served.queues.engine().errors.keep(kept);
+  };
+  try {
+    if (!is_over)
+      wait_until_ready(s, nullptr, served, wait, [&] { wait.round_and_keep(describe, kept); });
+    if (end.has_failed) wait.check();
+    if (end.why) std::rethrow_exception(end.why);
+    if (end.has_failed) wait.throw_failed(std::exchange(kept, nullptr));
+  } catch (...) {
+    leave_to_progress();
+    throw;
   }
+  if (!is_last) return leave_to_progress();
+  if (kept) std::rethrow_exception(kept);
 }
 
 int64_t counter_get(const comp_args& args) {

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <exception>
-#include <stdexcept>
 #include <string>
 
 #include "lci/errors.hpp"
@@ -53,17 +52,12 @@ void look_at_number(const char* who, rcomp_t number, const proto::core& core) {
 
 namespace {
 
-// Progress for a call that waits. Exceptions from handlers or operations of others must not end the
-// wait of an operation that still uses the caller's buffer, so the first is kept and thrown
-// afterwards. Those behind it stay for the next call of progress.
 void progress_and_keep(waiting& wait, const proto::waiter* w, int rank, std::exception_ptr& kept) {
-  const auto describe = [&]() noexcept { return base::waiting_call{BLOCKING_POST, w, rank}; };
-  if (kept) return wait.progress_unheard(describe);
-  try {
-    wait.progress(describe);
-  } catch (...) {
-    kept = std::current_exception();
-  }
+  wait.progress_and_keep(
+      [&]() noexcept {
+        return base::waiting_call{BLOCKING_POST, w, rank};
+      },
+      kept);
 }
 
 // Ends the call if what it waits for is lost: its peer or, for ANY_SOURCE, any rank.
@@ -82,18 +76,11 @@ bool is_given_up(proto::core& core, int rank, bool is_receive) {
   return !is_receive || core.peers.has_failed(rank) || core.is_all_in(rank);
 }
 
-// The operation that a call waited for has failed. The device has kept the reason, which was thrown
-// by our own rounds of progress or by those of another thread.
+// The operation that a call waited for has failed.
 [[noreturn]] LCI_COLD void throw_failed(proto::device_queues& queues, int rank, waiting& wait,
                                         const std::exception_ptr& kept) {
   check_source(queues, rank, wait);
-  if (kept) std::rethrow_exception(kept);
-  queues.engine().errors.rethrow();
-  // A receive from any source may have met the request of a rank that was lost before.
-  const std::uint32_t count = queues.engine().errors.lost.count();
-  if (count != 0) queues.engine().errors.throw_loss(count - 1);
-  throw std::runtime_error(
-      "the operation failed; the call of progress of another thread has thrown why");
+  wait.throw_failed(kept);
 }
 
 // No handler can run here. If only this process itself can be the peer of the operation, or if the

@@ -1,5 +1,6 @@
 #include "lci/api/waiting.hpp"
 
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -26,6 +27,16 @@ void waiting::count_idle() noexcept {
     idle_ms_ += idle_ticks_ / ms;
     idle_ticks_ = idle_ticks_ % ms + 1;
   }
+}
+
+void waiting::throw_failed(const std::exception_ptr& kept) {
+  if (kept) std::rethrow_exception(kept);
+  queues_.engine().errors.rethrow();
+  // A receive from any source may have met the request of a rank that was lost before.
+  const std::uint32_t count = queues_.engine().errors.lost.count();
+  if (count != 0) queues_.engine().errors.throw_loss(count - 1);
+  throw std::runtime_error(
+      "the operation failed; the call of progress of another thread has thrown why");
 }
 
 void waiting::enter(const base::waiting_call& call) noexcept {

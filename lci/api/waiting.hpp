@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 
 #include "lci/base/platform.hpp"
 #include "lci/base/spin.hpp"
@@ -70,6 +71,25 @@ class waiting {
   void progress_unheard(Describe&& describe) {
     go_on(queues_.progress_unheard(), describe);
   }
+  // progress() for a call whose buffers are in use until what it waits for is there: exceptions of
+  // handlers or of others' operations must not end it. The first is kept for the end; those behind
+  // it stay with the device, for the next call of progress.
+  template <class Describe>
+  void progress_and_keep(Describe&& describe, std::exception_ptr& kept) {
+    if (kept != nullptr) return progress_unheard(describe);
+    try {
+      progress(describe);
+    } catch (...) {
+      kept = std::current_exception();
+    }
+  }
+  // round() for such a call: only lost peers end it.
+  template <class Describe>
+  void round_and_keep(Describe&& describe, std::exception_ptr& kept) {
+    end_if_lost();
+    progress_and_keep(describe, kept);
+    is_lost_ = has_loss();
+  }
   // True if this thread is in a handler at the greatest depth, other handlers wait for it to
   // return, and nothing has come for a while: what is waited for may be what one of those would
   // bring. True only now and then, since it takes a while to find out what else could bring it.
@@ -98,6 +118,10 @@ class waiting {
     end_if_lost();
   }
   bool has_loss() const noexcept { return queues_.engine().errors.lost.count() > next_loss_; }
+  // What is waited for has failed, not for the loss of a peer that the call knows of. The device
+  // has kept the reason, which was thrown by our own rounds of progress or by those of another
+  // thread.
+  [[noreturn]] LCI_COLD void throw_failed(const std::exception_ptr& kept);
   // What is waited for will not come, because that rank is lost.
   [[noreturn]] LCI_COLD void end_for(int rank) {
     queues_.engine().errors.lost.heard(rank);

@@ -13,6 +13,20 @@
 namespace lci::coll {
 namespace {
 
+// What a call that waits shares with its collective. If the call ends because a peer or a step has
+// failed, this stays as long as the collective: transfers of the other ranks may still end.
+struct waiting_t {
+  // Without the defaults, which the program may have set for its own objects.
+  explicit waiting_t(runtime_t runtime)
+      : sync(alloc_sync_x().runtime(runtime).threshold(1).zero_copy_am(false)()) {}
+  ~waiting_t() { free_comp(&sync); }
+  waiting_t(const waiting_t&) = delete;
+  waiting_t& operator=(const waiting_t&) = delete;
+
+  comp_t sync;
+  detail::collective_end_t end;  // written before sync is signalled
+};
+
 // One collective under way. It is the completion object of its own transfers: the last signal of a
 // phase starts the next phase, in the thread that delivers it.
 //
@@ -54,8 +68,8 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
     agreement_ = std::move(all);
   }
 
-  // The object of a call that waits, kept at least as long as this.
-  void keep(std::shared_ptr<comp_t> object) { kept_ = std::move(object); }
+  // A call waits, and comp_ is its synchronizer.
+  void keep(std::shared_ptr<waiting_t> call) { call_ = std::move(call); }
 
   // Takes its number among the collectives of the engine. The last step before the start: all ranks
   // count alike, so a collective that could not begin for want of memory must not count.
@@ -63,7 +77,7 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
     tag_base_ = detail::next_collective_sequence(resources_.engine) << NUMBER_BITS;
   }
 
-  // Owns itself from here on. Throws what a post or the operator throws.
+  // Owns itself from here on. Throws what a post or the operator throws, unless a call waits.
   void start() {
     detail::list_unfinished(resources_.runtime, this);
     advance();
@@ -75,12 +89,17 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
     if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) advance();
   }
 
-  // A transfer will never end, so neither will the collective.
+  // A transfer will never end, so neither will the collective. A call that waits ends by the loss.
   void lose() noexcept override {
     // Relaxed: the subtraction after it publishes it to the thread that enters.
-    is_lost_.store(true, std::memory_order_relaxed);
+    has_failed_.store(true, std::memory_order_relaxed);
     // edge collective.phase
     if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) give_up();
+  }
+
+  void fail() noexcept override {
+    tell_failed(nullptr);
+    lose();
   }
 
  private:
@@ -96,9 +115,21 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
     detail::need_all(args, change);
   }
 
+  // A step has failed. Whichever thread learns of it, the call that waits ends; at once, since what
+  // is left of this phase may wait for ranks that wait for us. Null: progress throws why.
+  void tell_failed(std::exception_ptr why) noexcept {
+    // Relaxed: decides who tells; the object publishes what is told.
+    if (has_failed_.exchange(true, std::memory_order_relaxed) || call_ == nullptr) return;
+    call_->end.has_failed = true;
+    call_->end.why = std::move(why);
+    status_t status;
+    status.set_done();
+    comp_signal(comp_, status);
+  }
+
   void advance() {
     for (;;) {
-      if (failed_ || is_lost_.load(std::memory_order_relaxed) || next_ == plan_.steps().size())
+      if (has_failed_.load(std::memory_order_relaxed) || next_ == plan_.steps().size())
         return finish();
       // One count for this loop, so that transfers that end early do not enter it a second time.
       // Relaxed: nothing of this phase is posted yet; a post publishes it to the signalling thread.
@@ -108,9 +139,11 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
       } catch (...) {
         // The transfers already posted still name this object. The last of them frees it, and if
         // there is none, this call does.
-        failed_ = true;
+        const bool is_waited_for = call_ != nullptr;
+        tell_failed(std::current_exception());
         // edge collective.phase
-        if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) finish();
+        if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) give_up();
+        if (is_waited_for) return;
         throw;
       }
       // edge collective.phase
@@ -192,7 +225,7 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
   }
 
   void finish() {
-    if (failed_ || is_lost_.load(std::memory_order_relaxed)) return give_up();
+    if (has_failed_.load(std::memory_order_relaxed)) return give_up();
     const std::unique_ptr<running_t> self(this);
     detail::unlist_unfinished(resources_.runtime, this);
     if (next_collective_ != nullptr) {
@@ -223,39 +256,30 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
   tag_t tag_base_ = 0;  // tag of message number 0
   const char* const name_;
   detail::held_comp* held_ = nullptr;  // comp_, where the caller gave it
-  std::shared_ptr<comp_t> kept_;       // comp_, where a call waits
+  std::shared_ptr<waiting_t> call_;    // that waits, if one does
   // Transfers of this phase under way, plus one while the phase is being posted.
   std::atomic<int> pending_{0};
-  size_t next_ = 0;                   // step to carry out; touched only by the thread that advances
-  bool failed_ = false;               // an exception left a phase; same rule
-  std::atomic<bool> is_lost_{false};  // a transfer will not end
+  size_t next_ = 0;  // step to carry out; touched only by the thread that advances
+  std::atomic<bool> has_failed_{false};  // an exception left a phase, or a transfer will not end
   bool is_needing_all_ = false;
 };
 
-// Carries out one plan and waits for its end. `uses`: an object that the plan uses, kept as long.
+// Carries out one plan and waits for its end. `uses`: an object that the plan uses, kept as long;
+// then another plan of the same call follows.
 void run_and_wait(plan_t&& plan, const resources_t& resources, reduce_op_t op, const char* name,
-                  std::shared_ptr<agreement_t> uses) {
-  // Without the defaults, which the program may have set for its own objects.
-  auto empty = std::make_unique<comp_t>();
-  // If the wait ends because a peer has failed, the synchronizer stays as long as the collective:
-  // transfers of the other ranks may still end and signal it.
-  const std::shared_ptr<comp_t> sync(empty.release(), [](comp_t* one) {
-    if (!one->is_empty()) free_comp(one);
-    delete one;
-  });
-  *sync = alloc_sync_x().runtime(resources.runtime).threshold(1).zero_copy_am(false)();
-  auto running = std::make_unique<running_t>(std::move(plan), resources, op, *sync, name);
-  running->precede(nullptr, std::move(uses));
-  running->keep(sync);
+                  const std::shared_ptr<agreement_t>& uses) {
+  const auto call = std::make_shared<waiting_t>(resources.runtime);
+  auto running = std::make_unique<running_t>(std::move(plan), resources, op, call->sync, name);
+  running->precede(nullptr, uses);
+  running->keep(call);
   running->take_number();
   running.release()->start();
   detail::sync_args waited;
-  waited.comp = *sync;
+  waited.comp = call->sync;
   waited.runtime = resources.runtime;
   waited.device = resources.device;
   waited.endpoint = resources.endpoint;
-  waited.needs_all = true;
-  detail::sync_wait(waited);
+  detail::wait_for_collective(waited, call->end, uses == nullptr);
 }
 
 }  // namespace

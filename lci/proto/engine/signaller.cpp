@@ -18,14 +18,13 @@ void signaller::fail(const user_side& user) noexcept {
     watch_.miss(rank);
   }
   if (user.comp == nullptr) return;
-  if (user.is_waiter)
-    static_cast<waiter*>(user.comp)->fail();
-  else if (user.comp->attr.serial != user.serial)
-    return;  // it was freed
-  else if (is_by_loss && user.comp->attr.comp_type != detail::LIBRARY_COMP)
-    comp::lose(user.comp, rank, user.number);
-  else
-    abandon(user.comp);
+  if (user.is_waiter) return static_cast<waiter*>(user.comp)->fail();
+  if (user.comp->attr.serial != user.serial) return;  // it was freed
+  if (user.comp->attr.comp_type == detail::LIBRARY_COMP) {
+    auto* const of = static_cast<detail::library_comp_t*>(user.comp);
+    return is_by_loss ? of->lose() : of->fail();
+  }
+  if (is_by_loss) comp::lose(user.comp, rank, user.number);
 }
 
 // Too deep inside of handlers, or behind others that were.
