@@ -158,7 +158,8 @@ class stream_wait_x : public detail::operation<stream_wait_x, detail::stream_wai
 };
 
 /// Frees the object of a captured stream_post() or stream_wait(), and empties the handle. The graph
-/// must have run for the last time: a later replay would wait forever, or trigger another post.
+/// must have run for the last time: a later replay would wait forever, or trigger another post. A
+/// post that its last replay has triggered still starts if no progress() has seen it yet.
 /// @throws lci::argument_error  an empty or freed handle
 /// Threads: any, while no other thread uses that handle.
 class free_stream_op_x : public detail::operation<free_stream_op_x, detail::free_stream_op_args,

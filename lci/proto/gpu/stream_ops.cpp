@@ -87,12 +87,10 @@ void stream_ops::make_room() {
 
 void stream_ops::free(stream_op_impl_t* op) {
   const std::lock_guard lock(mutex_);
+  if (op->is_freed.exchange(true, std::memory_order_relaxed))
+    throw argument_error("free_stream_op: the operation was freed before");
   // Somebody may be about to run it, perhaps the caller of this.
-  if (is_moving_.load(std::memory_order_relaxed)) {
-    op->is_freed.store(true, std::memory_order_relaxed);
-    return;
-  }
-  drop_locked(op, true);
+  if (!is_moving_.load(std::memory_order_relaxed)) end_locked(op);
 }
 
 std::size_t stream_ops::advance(const keep_function& keep) {
@@ -163,7 +161,6 @@ std::size_t stream_ops::start_posts(const keep_function& keep) {
   });
   std::size_t count = 0;
   for (stream_op_impl_t* op : due_) {
-    if (op->is_freed.load(std::memory_order_relaxed)) continue;  // by a handler just now
     if (std::find(held_.begin(), held_.end(), op->stream) != held_.end()) continue;
     try {
       if (const comp_impl_t* const to = op->post.local_comp.p_impl; to->attr.serial != op->serial)
@@ -191,11 +188,20 @@ void stream_ops::sweep() noexcept {
   const std::lock_guard lock(mutex_);
   for (stream_op_impl_t* op : ended_) drop_locked(op, true);
   for (std::size_t i = ops_.size(); i-- > 0;) {
-    if (ops_[i]->is_freed.load(std::memory_order_relaxed)) drop_locked(ops_[i], true);
+    if (ops_[i]->is_freed.load(std::memory_order_relaxed)) end_locked(ops_[i]);
   }
   ended_.clear();
   due_.clear();
   held_.clear();
+}
+
+// Needs mutex_. A freed one goes; a post whose stream has said so starts before, like one that was
+// not captured.
+void stream_ops::end_locked(stream_op_impl_t* op) noexcept {
+  // Relaxed: who starts it looks again.
+  if (op->run == nullptr || op->word->load(std::memory_order_relaxed) != TRIGGERED)
+    return drop_locked(op, true);
+  op->is_captured = false;
 }
 
 // Needs mutex_.
@@ -243,11 +249,12 @@ void stream_ops::close() noexcept {
     // write; behind that it leaves the word alone.
     const std::uint64_t value = op->word->load(std::memory_order_acquire);
     const bool is_over = !op->is_captured && value == (op->run != nullptr ? TRIGGERED : PASSED);
-    const bool was_needed = op->run != nullptr || !is_over;
-    if (was_needed && !op->is_freed.load(std::memory_order_relaxed)) ++left;
+    const bool is_freed = op->is_freed.load(std::memory_order_relaxed);
+    const bool was_needed = op->run != nullptr ? !is_freed || is_over : !is_freed && !is_over;
+    if (was_needed) ++left;
     // A stream that waits must not hang for ever. edge stream.open, other side in the stream.
     if (op->run == nullptr && value == REST) op->word->store(OPEN, std::memory_order_release);
-    drop_locked(op, is_over || op->is_freed.load(std::memory_order_relaxed));
+    drop_locked(op, is_over || is_freed);
   }
   if (left != 0)
     base::log::warn("runtime",

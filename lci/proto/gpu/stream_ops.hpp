@@ -46,8 +46,9 @@ class stream_op_impl_t : public base::live_object<stream_op_impl_t> {
   std::uint64_t number = 0;      // in the order of making
   std::uint64_t runs = 0;        // posts started, or rounds taken
   bool is_captured = false;
-  bool is_reported = false;           // of a wait: that its object was freed
-  std::atomic<bool> is_freed{false};  // while somebody was in advance(), who drops it
+  bool is_reported = false;  // of a wait: that its object was freed
+  // While somebody was in advance(), who drops it, or before what its stream has triggered started.
+  std::atomic<bool> is_freed{false};
 };
 
 namespace proto::gpu {
@@ -64,7 +65,8 @@ class stream_ops {
   stream_op_impl_t* add_post(void* stream, stream_op_impl_t::post_function run,
                              const detail::post_args& post, const void* device);
   stream_op_impl_t* add_wait(void* stream, comp_t comp);
-  // Of a captured one, whose graph does not run any more.
+  // Of a captured one, whose graph does not run any more. What its stream has triggered starts
+  // nevertheless. Throws argument_error: it was freed before, and waits for that.
   void free(stream_op_impl_t* op);
 
   // One relaxed load: is there anything to move?
@@ -89,6 +91,7 @@ class stream_ops {
   bool look_at_wait(stream_op_impl_t& op, const keep_function& keep);
   std::size_t start_posts(const keep_function& keep);
   void sweep() noexcept;
+  void end_locked(stream_op_impl_t* op) noexcept;
   void drop_locked(stream_op_impl_t* op, bool with_word) noexcept;
 
   devices& gpus_;
