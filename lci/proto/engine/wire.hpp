@@ -234,9 +234,9 @@ struct preposted {
   std::uint64_t offset = 0;  // of the destination in it
   std::uint64_t room = 0;    // bytes
   std::uint64_t tag = 0;
-  std::uint64_t word = 0;   // its place
-  std::uint32_t rcomp = 0;  // what such a message names
-  std::uint32_t reserved = 0;
+  std::uint64_t word = 0;    // its place
+  std::uint32_t rcomp = 0;   // what such a message names
+  std::uint32_t number = 0;  // of those that the device told this rank of, from 1; modulo 2^32
 };
 static_assert(sizeof(preposted) == 56);
 

@@ -134,6 +134,7 @@ void preposted_receives::publish(int rank, wire::name preposted, match::engine& 
     body.tag = s->plan.user.status.tag;
     body.word = ctx_.common.flags.place_of(s->word);
     body.rcomp = s->rcomp;
+    body.number = ++credits_[static_cast<std::size_t>(rank)].told;
   }
   known_.say(rank, body);
 }

@@ -14,7 +14,8 @@
 // Threads: shared, one short lock each, never held across a message or the user's code. Lock order:
 // this one, then a matching engine's. Always true: who loses the word goes on as if nobody had been
 // told. A peer is told of a receive only if it was told of all that have its key, were posted
-// before and still wait; a sender knows all that are open, so receives of one key are used in their
+// before and still wait. What it is told is numbered, since what threads send has no order, and it
+// claims only while it has heard all up to the last: so receives of one key are used in their
 // order.
 #pragma once
 
@@ -81,10 +82,11 @@ class preposted_receives {
     rcomp_t rcomp = 0;
     recv_plan plan;
   };
-  // How many may be told to no use, by rank.
+  // How many may be told to no use, and were told, by rank.
   struct peer_credit {
     std::uint8_t credit = 0;  // that may still be told in vain
     std::uint8_t asked = 0;   // requests, modulo 256
+    std::uint32_t told = 0;   // the last number
   };
 
   wire::name name_of(const slot& s) const noexcept {
@@ -133,7 +135,8 @@ class peer_preposted final : private claim_sender {
   // Those of a rank, by its slots: a new one of the same slot replaces an old one.
   struct peer_slots {
     std::array<wire::preposted, preposted_receives::OPEN> at{};
-    std::array<std::uint64_t, preposted_receives::OPEN> order{};  // of arrival; 0: there is none
+    std::array<std::uint64_t, preposted_receives::OPEN> order{};  // numbers; 0: there is none
+    std::uint64_t heard = 0, last = 0;  // how many, and the greatest number
     // What the endpoint called our last message if nothing but this protocol's was before it.
     std::uint64_t clear = 0;
   };
@@ -151,7 +154,6 @@ class peer_preposted final : private claim_sender {
   context& ctx_;
   base::spinlock lock_;                             // guards the rest
   std::vector<std::unique_ptr<peer_slots>> peers_;  // by rank; empty before the first use
-  std::uint64_t next_ = 1;                          // of peer_slots::order
   std::atomic<std::size_t> count_{0};               // of all ranks
 };
 
