@@ -13,7 +13,7 @@ endfunction()
 
 function(lci_summary)
   if(LCI_IS_ROOT)
-    message(STATUS "lci ${LCI_VERSION}, ${CMAKE_BUILD_TYPE}, ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}:")
+    message(STATUS "lci ${LCI_VERSION}, ${CMAKE_BUILD_TYPE}${CMAKE_CONFIGURATION_TYPES}, ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}:")
   else()
     message(STATUS "lci ${LCI_VERSION}:")
   endif()

@@ -30,14 +30,29 @@ function(lci_install)
   install(FILES ${PROJECT_BINARY_DIR}/LCIConfig.cmake ${PROJECT_BINARY_DIR}/LCIConfigVersion.cmake
           DESTINATION ${LCI_CMAKE_DIR})
 
-  # Paths relative to the file itself, so that an installed tree can be moved.
-  file(RELATIVE_PATH LCI_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
-  string(REGEX REPLACE "/$" "" LCI_PC_PREFIX ${LCI_PC_PREFIX})
+  # Paths relative to the file itself, so that an installed tree can be moved; a folder that was given as an absolute
+  # one stays where it is.
+  if(IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
+    set(LCI_PC_PREFIX ${CMAKE_INSTALL_PREFIX})
+  else()
+    file(RELATIVE_PATH LCI_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+    string(REGEX REPLACE "/$" "" LCI_PC_PREFIX "\${pcfiledir}/${LCI_PC_PREFIX}")
+  endif()
+  foreach(folder LIBDIR INCLUDEDIR)
+    set(LCI_PC_${folder} ${CMAKE_INSTALL_${folder}})
+    if(NOT IS_ABSOLUTE ${CMAKE_INSTALL_${folder}})
+      set(LCI_PC_${folder} "\${prefix}/${CMAKE_INSTALL_${folder}}")
+    endif()
+  endforeach()
   # A shared library brings its own dependencies; a static one needs them on the client's link line.
   set(LCI_PC_LIBS "")
   foreach(library ${LCI_SYSTEM_LIBRARIES})
     get_filename_component(name ${library} NAME_WE)
     string(REGEX REPLACE "^lib" "" name ${name})
+    get_filename_component(folder ${library} DIRECTORY)
+    if(folder AND NOT folder IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
+      string(APPEND LCI_PC_LIBS " -L${folder}")
+    endif()
     string(APPEND LCI_PC_LIBS " -l${name}")
   endforeach()
   set(LCI_PC_LIBS_PRIVATE "${LCI_PC_LIBS} -lstdc++")
@@ -75,9 +90,15 @@ function(lci_install_programs folder)
         if(NOT folder STREQUAL tools AND NOT name MATCHES "^lci_")
           set(name lci_${name})
         endif()
-        # A build of some targets only can be installed too.
-        install(PROGRAMS $<TARGET_FILE:${target}> DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME ${name}
-                OPTIONAL)
+        # A build of some targets only can be installed too. In a parent's build programs have a run path to the library
+        # there, which is replaced only where the target itself is installed, and that has one name.
+        if(LCI_IS_ROOT)
+          install(PROGRAMS $<TARGET_FILE:${target}> DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME ${name}
+                  OPTIONAL)
+        else()
+          set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} INSTALL_RPATH "${LCI_INSTALLED_RPATH}")
+          install(TARGETS ${target} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
+        endif()
       endif()
     endforeach()
   endwhile()

@@ -2,36 +2,46 @@
 
 installed    the shared build under test, moved after it was installed: find_package and pkg-config
 subproject   add_subdirectory by a parent that installs and exports the targets: static, then shared from
-             the same objects, and the static package through find_package and pkg-config --static
+             the same objects, and the static package through find_package and pkg-config --static; with the programs
 unbuilt      configured where headers of networks are missing, and without asking for one: the summary, lci_info and
              the error of a program that asks for it say which of both it was
-lct_only     the companion library without the other: built, installed and used from C
+lct_only     the companion library without the other, in a folder given as an absolute one and with libsodium outside the
+             system's: built, installed and used from C
+several      several configurations in one build folder: configured alone
 """
 
 import argparse
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parents[1]
 
 
-def run(*command, expect=0, environment=None):
-    """Runs a command; ends the test with its output when it does not end as expected."""
+def run(*command, expect=0, environment=None, both=False):
+    """Runs a command; ends the test with its output when it does not end as expected. both: answers with the errors too."""
     command = [str(part) for part in command]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})})
     if done.returncode != expect:
         sys.exit(f"$ {' '.join(command)}\n{done.stdout}{done.stderr}\nexit status {done.returncode}, expected {expect}")
-    return done.stdout
+    return done.stdout + (done.stderr if both else "")
 
 
 def demand(condition, what):
     if not condition:
         sys.exit(f"not so: {what}")
+
+
+def run_path(file):
+    """The folders in which a program or library looks for others."""
+    found = re.search(r"R(?:UN)?PATH.*\[(.*)\]", run("readelf", "-d", file))
+    return found[1].split(":") if found else []
 
 
 class Packaging:
@@ -122,11 +132,15 @@ class Packaging:
             # The same folder both times: the objects are the same, only the libraries differ.
             run("cmake", "-S", HERE / "parent", "-B", folder, *self.generator, *compiler, f"-DBUILD_SHARED_LIBS={shared}",
                 f"-DLCI_SOURCE_DIR_UNDER_TEST={SOURCE}", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0",
-                f"-DCMAKE_INSTALL_PREFIX={prefix}")
+                f"-DCMAKE_INSTALL_PREFIX={prefix}", "-DLCI_WITH_TOOLS=ON")
             run("cmake", "--build", folder, "-j", os.cpu_count())
             run(folder / "parent")
             run("cmake", "--install", folder)
             self.look_at(prefix)
+            for program in ("lcrun", "lci_info"):
+                demand(not [one for one in run_path(prefix / "bin" / program) if one.startswith(str(folder))],
+                       f"bin/{program} does not look for libraries in the build folder")
+                run(prefix / "bin" / program, "--help")
             self.consume(f"parent_{kind}_package", "-DPACKAGE=Parent", f"-DCMAKE_PREFIX_PATH={prefix}")
             if kind == "static":
                 self.consume("static", f"-DLCI_ROOT={prefix}")
@@ -176,13 +190,35 @@ class Packaging:
         run(program)  # shared memory is enough
         print("unbuilt: the summary, the list and the error name what is missing")
 
+    def sodium_in(self, elsewhere):
+        """What makes a build use a copy of libsodium in that folder, if there is a libsodium."""
+        found = [part for part in self.libraries if "libsodium.so" in part]
+        if not found:
+            return []
+        name = re.search(r"SONAME.*\[(.*)\]", run("readelf", "-d", found[0]))[1]
+        shutil.copy(found[0], elsewhere / name)
+        (elsewhere / "libsodium.so").symlink_to(name)
+        return [f"-DLCI_SODIUM_LIBRARY={elsewhere}/libsodium.so"]
+
     def lct_only(self):
-        folder, prefix = self.clean("lct_only"), self.clean("lct_only_installed")
+        # Outside the sources: folders in there are not for an installed library.
+        with tempfile.TemporaryDirectory() as elsewhere:
+            self.lct_only_with(Path(elsewhere))
+
+    def lct_only_with(self, elsewhere):
+        folder, prefix = self.clean("lct_only"), elsewhere / "installed"
+        sodium = self.sodium_in(elsewhere)
         run("cmake", "-S", SOURCE, "-B", folder, *self.generator, "-DLCI_WITH_LCT_ONLY=ON", "-DCMAKE_BUILD_TYPE=Debug",
-            "-DCMAKE_CXX_FLAGS_DEBUG=-O0", f"-DCMAKE_INSTALL_PREFIX={prefix}")
+            "-DCMAKE_CXX_FLAGS_DEBUG=-O0", f"-DCMAKE_INSTALL_PREFIX={prefix}", f"-DCMAKE_INSTALL_LIBDIR={prefix}/lib",
+            f"-DCMAKE_INSTALL_INCLUDEDIR={prefix}/include", *sodium)
         run("cmake", "--build", folder, "-j", os.cpu_count())
         run("cmake", "--install", folder)
         self.look_at(prefix)
+        demand(not sodium or str(elsewhere) in run_path(prefix / "lib/liblct.so"), "it finds libsodium where that was")
+        told = run("pkg-config", "--variable=libdir", "liblct", environment={"PKG_CONFIG_PATH": f"{prefix}/lib/pkgconfig"})
+        demand(told.strip() == f"{prefix}/lib", f"the folder as it was given, not {told}")
+        told = run("pkg-config", "--libs", "--static", "liblct", environment={"PKG_CONFIG_PATH": f"{prefix}/lib/pkgconfig"})
+        demand(not sodium or f"-L{elsewhere} -lsodium" in told, f"a static program finds libsodium there: {told}")
         files = {path.name for path in prefix.glob("**/*")}
         demand("liblct.so" in files and "liblct.pc" in files, f"the library and how to find it: {sorted(files)}")
         demand(not {"liblci.so", "liblci.pc", "lcrun", "lci_info", "lci_perf"} & files, f"nothing of the other: {sorted(files)}")
@@ -198,9 +234,35 @@ class Packaging:
         print("lct_only: built, installed, and used from C, by find_package and pkg-config")
 
 
+    def several(self):
+        if "Ninja" not in self.generator:
+            print("several: the generator has none for several configurations")
+            return
+        folder = self.clean("several")
+        (folder / ".cmake/api/v1/query").mkdir(parents=True)
+        (folder / ".cmake/api/v1/query/codemodel-v2").touch()
+        run("cmake", "-S", SOURCE, "-B", folder, "-G", "Ninja Multi-Config", "-DLCI_WITH_DOC=OFF", "-DLCI_WITH_EXAMPLES=OFF")
+        replies = folder / ".cmake/api/v1/reply"
+        model = json.loads(next(replies.glob("codemodel-v2-*.json")).read_text())
+        known = set()
+        for configuration in model["configurations"]:
+            read = (json.loads((replies / target["jsonFile"]).read_text()) for target in configuration["targets"])
+            made = {target["name"]: target for target in read if "artifacts" in target}
+            files = {name: folder / made[name]["artifacts"][0]["path"] for name in ("LCI", "LCT", "lci_info", "lcrun")}
+            demand(not known & set(files.values()), f"each configuration has files of its own: {files}")
+            known |= set(files.values())
+            linked = " ".join(part["fragment"] for part in made["lci_info"]["link"]["commandFragments"])
+            looks = re.search(r'-rpath,"?([^"\s]*)', linked)[1].split(":")
+            places = {os.path.normpath(re.sub(r"[\\$]+ORIGIN", str(files["lci_info"].parent), one)) for one in looks}
+            demand(str(files["LCI"].parent) in places, f"lci_info looks for {files['LCI']} in {places}")
+        said = run("cmake", folder, "-DLCI_WITH_TESTS=ON", expect=1, both=True)
+        demand("need a generator of one configuration" in " ".join(said.split()), f"tests are refused: {said}")
+        print("several: configured, and programs find the library of their own configuration")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("scenario", choices=["installed", "subproject", "unbuilt", "lct_only"])
+    parser.add_argument("scenario", choices=["installed", "subproject", "unbuilt", "lct_only", "several"])
     parser.add_argument("--build", type=Path, required=True)
     parser.add_argument("--generator", required=True)
     parser.add_argument("--archive", type=Path, required=True, help="all of the library but its list of backends")
