@@ -7,6 +7,7 @@
 #include "lci/base/env.hpp"
 #include "lci/boot/board.hpp"
 #include "lci/boot/kv_wire.hpp"
+#include "lci/boot/wait_limit.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::boot {
@@ -54,9 +55,7 @@ std::optional<file_variables> read_file_variables(std::string& why) {
     }
     if (const auto rank = env::find("LCT_PMI_FILE_RANK"))
       out.rank = env::parse_int("LCT_PMI_FILE_RANK", *rank, 0, out.size - 1);
-    if (const auto limit = env::find("LCT_PMI_FILE_TIMEOUT_SEC"))
-      out.limit =
-          std::chrono::seconds(env::parse_int("LCT_PMI_FILE_TIMEOUT_SEC", *limit, 1, 86400));
+    out.limit = read_wait_limit("LCT_PMI_FILE_TIMEOUT_SEC");
     if (const auto step = env::find("SLURM_STEP_ID")) out.step = "-" + std::string(*step);
     out.directory = read_directory();
   } catch (const argument_error& error) {

@@ -10,6 +10,7 @@
 #include "lci/boot/bootstrap.hpp"
 #include "lci/boot/fd.hpp"
 #include "lci/boot/seal.hpp"
+#include "lci/boot/wait_limit.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::boot {
@@ -102,8 +103,7 @@ std::optional<tcp_variables> read_tcp_variables(std::string& why) {
     read_endpoint(out);
     read_secret(out);
     check_local_variables(out.size);
-    if (const auto limit = env::find("LCT_PMI_TCP_TIMEOUT_SEC"))
-      out.limit = std::chrono::seconds(env::parse_int("LCT_PMI_TCP_TIMEOUT_SEC", *limit, 1, 86400));
+    out.limit = read_wait_limit("LCT_PMI_TCP_TIMEOUT_SEC");
   } catch (const argument_error& error) {
     why = error.what();
     return std::nullopt;

@@ -9,6 +9,7 @@
 
 #include "lci/base/env.hpp"
 #include "lci/base/log.hpp"
+#include "lci/boot/wait_limit.hpp"
 
 namespace lci::runtime {
 namespace {
@@ -28,11 +29,11 @@ int tracer() noexcept {
 }  // namespace
 
 void wait_for_debugger(int rank) noexcept {
-  constexpr const char* NAME = "LCI_INIT_ATTACH_DEBUGGER";
-  const auto how = base::env::find(NAME);
-  if (!how || *how == "0") return;
+  const auto how = boot::find_debugger_wait();
+  if (!how) return;
   const int me = static_cast<int>(getpid());
-  base::log::warn("runtime", "%s: rank %d waits for a debugger, as by gdb -p %d", NAME, rank, me);
+  base::log::warn("runtime", "%s: rank %d waits for a debugger, as by gdb -p %d",
+                  boot::DEBUGGER_VARIABLE, rank, me);
   if (base::env::same_word(*how, "sigstop")) {
     raise(SIGSTOP);
     return;

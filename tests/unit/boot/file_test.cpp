@@ -278,7 +278,7 @@ class file_variables_test : public testing::Test {
   file_variables_test() {
     for (const char* name : {"LCT_PMI_FILE_NRANKS", "LCT_PMI_FILE_RANK", "LCT_PMI_FILE_DIR",
                              "LCT_PMI_FILE_TIMEOUT_SEC", "SLURM_NTASKS", "SLURM_STEP_ID",
-                             "SLURM_STEP_NUM_TASKS", "SLURM_JOBID"})
+                             "SLURM_STEP_NUM_TASKS", "SLURM_JOBID", "LCI_INIT_ATTACH_DEBUGGER"})
       vars_.unset(name);
     vars_.set("HOME", "/home/x");
   }
@@ -302,6 +302,15 @@ TEST_F(file_variables_test, read__default_directory) {
   EXPECT_EQ(read_file_variables(why_)->directory, "/home/x/.tmp/lct_pmi_file-77");
   vars_.set("LCT_PMI_FILE_DIR", "/scratch/d");
   EXPECT_EQ(read_file_variables(why_)->directory, "/scratch/d");
+}
+
+TEST_F(file_variables_test, read__timeout_is_a_minute_or_as_of_tcp) {
+  vars_.set("LCT_PMI_FILE_NRANKS", "4");
+  EXPECT_EQ(read_file_variables(why_)->limit, std::chrono::minutes(1));
+  vars_.set("LCI_INIT_ATTACH_DEBUGGER", "1");
+  EXPECT_EQ(read_file_variables(why_)->limit, std::chrono::hours(24));
+  vars_.set("LCT_PMI_FILE_TIMEOUT_SEC", "7");
+  EXPECT_EQ(read_file_variables(why_)->limit, std::chrono::seconds(7));
 }
 
 TEST_F(file_variables_test, read__one_rank_is_not_for_us) {

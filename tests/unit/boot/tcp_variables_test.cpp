@@ -21,7 +21,7 @@ class tcp_variables_test : public testing::Test {
       vars_.unset(std::string(prefix) + "MASTER_PORT");
     }
     for (const char* name : {"LOCAL_RANK", "LOCAL_WORLD_SIZE", "LCT_PMI_TCP_TIMEOUT_SEC",
-                             "LCT_PMI_TCP_KEY", "LCT_PMI_TCP_KEY_FILE"})
+                             "LCT_PMI_TCP_KEY", "LCT_PMI_TCP_KEY_FILE", "LCI_INIT_ATTACH_DEBUGGER"})
       vars_.unset(name);
     vars_.set("RANK", "1");
     vars_.set("WORLD_SIZE", "4");
@@ -58,6 +58,20 @@ TEST_F(tcp_variables_test, read__torchrun_style) {
 TEST_F(tcp_variables_test, read__timeout_defaults_to_a_minute) {
   pair("", "localhost", "1");
   EXPECT_EQ(read_tcp_variables(why_)->limit, std::chrono::seconds(60));
+}
+
+// A rank that was let go on waits for those that a developer still looks at.
+TEST_F(tcp_variables_test, read__timeout_is_a_day_where_ranks_wait_for_a_debugger) {
+  pair("", "localhost", "1");
+  for (const char* how : {"1", "sigstop"}) {
+    vars_.set("LCI_INIT_ATTACH_DEBUGGER", how);
+    EXPECT_EQ(read_tcp_variables(why_)->limit, std::chrono::hours(24)) << how;
+  }
+  vars_.set("LCT_PMI_TCP_TIMEOUT_SEC", "5");
+  EXPECT_EQ(read_tcp_variables(why_)->limit, std::chrono::seconds(5));
+  vars_.unset("LCT_PMI_TCP_TIMEOUT_SEC");
+  vars_.set("LCI_INIT_ATTACH_DEBUGGER", "0");
+  EXPECT_EQ(read_tcp_variables(why_)->limit, std::chrono::minutes(1));
 }
 
 TEST_F(tcp_variables_test, read__first_complete_pair_wins) {
