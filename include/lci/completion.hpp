@@ -24,8 +24,12 @@ class LCI_PUBLIC comp_impl_t {
 
   /// A user-defined object without zero-copy active messages.
   comp_impl_t() : attr() {}
-  /// An object with these attributes.
-  explicit comp_impl_t(const attr_t& given) : attr(given) {}
+  /// A user-defined object with these attributes, except for `comp_type` and `serial`: those of
+  /// another object do not make it one of that kind.
+  explicit comp_impl_t(const attr_t& given) : attr(given) {
+    attr.comp_type = attr_comp_type_t::custom;
+    attr.serial = 0;
+  }
   virtual ~comp_impl_t() {}
   /// Reports one completed operation. Called by any thread that posts or makes progress; must not
   /// block.

@@ -12,14 +12,13 @@
 
 namespace lci::comp {
 
-class counter final : public comp_impl_t, public base::live_object<counter> {
+class counter final : public of_kind<attr_comp_type_t::counter>, public base::live_object<counter> {
  public:
   using tombstone = freed;
   using orphan = forked;
   static constexpr std::size_t QUARANTINE = COMP_QUARANTINE;
-  static constexpr attr_comp_type_t KIND = attr_comp_type_t::counter;
 
-  explicit counter(const comp_attr_t& given) : comp_impl_t(with_kind(given, KIND)) {}
+  explicit counter(const comp_attr_t& given) : of_kind(given) {}
 
   // edge counter.value, writer; additions after it keep the edge (a release sequence).
   void add_one() noexcept { value_.fetch_add(1, std::memory_order_release); }

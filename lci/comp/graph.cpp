@@ -90,8 +90,7 @@ class graph::walk {
   std::exception_ptr error_;
 };
 
-graph::graph(const comp_attr_t& given, comp_t when_done)
-    : comp_impl_t(with_kind(given, KIND)), when_done_(when_done) {}
+graph::graph(const comp_attr_t& given, comp_t when_done) : of_kind(given), when_done_(when_done) {}
 
 graph::~graph() {
   for (graph_node* node : nodes_) {

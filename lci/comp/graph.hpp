@@ -43,12 +43,11 @@ struct graph_node final : base::live_object<graph_node> {
   graph_node* next_ready = nullptr;     // list of the thread that made it ready
 };
 
-class graph final : public comp_impl_t, public base::live_object<graph> {
+class graph final : public of_kind<attr_comp_type_t::graph>, public base::live_object<graph> {
  public:
   using tombstone = freed;
   using orphan = forked;
   static constexpr std::size_t QUARANTINE = COMP_QUARANTINE;
-  static constexpr attr_comp_type_t KIND = attr_comp_type_t::graph;
 
   // `when_done` may be empty; otherwise the graph frees itself at the end of its round and then
   // signals that object.

@@ -7,16 +7,14 @@
 
 namespace lci::comp {
 
-class handler final : public comp_impl_t, public base::live_object<handler> {
+class handler final : public of_kind<attr_comp_type_t::handler>, public base::live_object<handler> {
  public:
   using tombstone = freed;
   using orphan = forked;
   static constexpr std::size_t QUARANTINE = COMP_QUARANTINE;
-  static constexpr attr_comp_type_t KIND = attr_comp_type_t::handler;
 
   // Throws argument_error without a function.
-  handler(const comp_attr_t& given, comp_handler_t function)
-      : comp_impl_t(with_kind(given, KIND)), function_(function) {
+  handler(const comp_attr_t& given, comp_handler_t function) : of_kind(given), function_(function) {
     if (function == nullptr)
       throw argument_error("alloc_handler: argument handler is null; expected a function");
   }

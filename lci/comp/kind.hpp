@@ -93,10 +93,14 @@ inline comp_impl_t& any(comp_t handle, const char* who) {
   return *handle.p_impl;
 }
 
-// The attributes of a new object of a certain kind.
-inline comp_attr_t with_kind(comp_attr_t attr, attr_comp_type_t kind) {
-  attr.comp_type = kind;
-  return attr;
-}
+// Base of lci's own objects, which have the serial number that is given.
+template <attr_comp_type_t kind>
+struct of_kind : comp_impl_t {
+  static constexpr attr_comp_type_t KIND = kind;
+  explicit of_kind(const comp_attr_t& given) : comp_impl_t(given) {
+    attr.comp_type = kind;
+    attr.serial = given.serial;
+  }
+};
 
 }  // namespace lci::comp

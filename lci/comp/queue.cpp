@@ -26,7 +26,7 @@ std::size_t queue::first_capacity(const comp_attr_t& attr) {
 }
 
 queue::queue(const comp_attr_t& given)
-    : comp_impl_t(with_kind(given, KIND)),
+    : of_kind(given),
       per_thread_(given.cq_type == attr_cq_type_t::per_thread ? new queue_per_thread : nullptr),
       statuses_(first_capacity(given)) {}
 

@@ -19,12 +19,11 @@
 
 namespace lci::comp {
 
-class queue final : public comp_impl_t, public base::live_object<queue> {
+class queue final : public of_kind<attr_comp_type_t::cq>, public base::live_object<queue> {
  public:
   using tombstone = freed;
   using orphan = forked;
   static constexpr std::size_t QUARANTINE = COMP_QUARANTINE;
-  static constexpr attr_comp_type_t KIND = attr_comp_type_t::cq;
   static constexpr int MAX_LENGTH = 1 << 24;  // that many statuses are a gigabyte
 
   // Throws argument_error for an unknown type, or a length that is not in 1..MAX_LENGTH.

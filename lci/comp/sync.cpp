@@ -20,7 +20,7 @@ std::uint32_t valid_threshold(int given) {
 }  // namespace
 
 sync::sync(const comp_attr_t& given)
-    : comp_impl_t(with_kind(given, KIND)),
+    : of_kind(given),
       threshold_(valid_threshold(given.sync_threshold)),
       places_(threshold_ > 1 ? new place[threshold_] : &first_) {}
 

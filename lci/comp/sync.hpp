@@ -15,12 +15,11 @@
 
 namespace lci::comp {
 
-class sync final : public comp_impl_t, public base::live_object<sync> {
+class sync final : public of_kind<attr_comp_type_t::sync>, public base::live_object<sync> {
  public:
   using tombstone = freed;
   using orphan = forked;
   static constexpr std::size_t QUARANTINE = COMP_QUARANTINE;
-  static constexpr attr_comp_type_t KIND = attr_comp_type_t::sync;
   static constexpr int NOBODY = -1;
   static constexpr int MAX_THRESHOLD = 1 << 24;  // that many statuses are a gigabyte
 

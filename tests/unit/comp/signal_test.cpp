@@ -37,6 +37,7 @@ class live {
 };
 
 struct custom : comp_impl_t {
+  using comp_impl_t::comp_impl_t;
   void signal(status_t status) override {
     ++signals;
     last = status;
@@ -108,6 +109,22 @@ TEST(signal, custom__goes_through_the_virtual_function) {
   comp::signal(&c, tagged(7));
   EXPECT_EQ(c.signals, 1);
   EXPECT_EQ(c.last.tag, 7u);
+}
+
+// A program may start from the attributes of any object, and is no queue for that.
+TEST(signal, custom__with_the_attributes_of_a_queue_is_none) {
+  comp_attr_t attr;
+  attr.serial = 5;
+  attr.zero_copy_am = true;
+  const live<comp::queue> cq(attr);
+  ASSERT_EQ(cq->attr.comp_type, attr_comp_type_t::cq);
+  ASSERT_EQ(cq->attr.serial, 5u);
+  custom c(cq->attr);
+  ASSERT_EQ(c.attr.comp_type, attr_comp_type_t::custom);
+  EXPECT_EQ(c.attr.serial, 0u);
+  EXPECT_TRUE(c.attr.zero_copy_am);
+  comp::signal(&c, tagged(7));
+  EXPECT_EQ(c.signals, 1);
 }
 
 TEST(signal, freed_object__typed_error_for_every_kind) {
