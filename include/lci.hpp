@@ -32,6 +32,7 @@
 #include "lci/options.hpp"
 #include "lci/post.hpp"
 #include "lci/progress.hpp"
+#include "lci/remote_completion.hpp"
 #include "lci/resources.hpp"
 #include "lci/runtime.hpp"
 #include "lci/status.hpp"

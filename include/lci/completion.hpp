@@ -1,5 +1,6 @@
 /// @file completion.hpp
-/// Completion objects: they receive the completions of operations, and peers can name them.
+/// Completion objects: they receive the completions of operations, and peers can name them
+/// (remote_completion.hpp).
 ///
 /// Objects do not depend on a device and may outlive all devices. Freeing an object in use is an
 /// error: the call reports it for a running graph and its `comp`, a collective under way and a
@@ -78,17 +79,6 @@ struct comp_signal_args {
   status_t status;
   runtime_t runtime;
 };
-/// Arguments of register_rcomp.
-struct register_rcomp_args {
-  comp_t comp;
-  rcomp_t rcomp = 0;
-  runtime_t runtime;
-};
-/// Arguments of reserve_rcomps and deregister_rcomp.
-struct rcomp_args {
-  rcomp_t n = 0;  // how many, or which
-  runtime_t runtime;
-};
 
 LCI_PUBLIC comp_t alloc_sync(const alloc_comp_args& args);
 LCI_PUBLIC comp_t alloc_counter(const alloc_comp_args& args);
@@ -109,9 +99,6 @@ LCI_PUBLIC void signal_in_turn(const comp_signal_args& args, device_t device, en
 struct held_comp;
 LCI_PUBLIC held_comp* hold_comp(comp_t comp, const char* by, runtime_t of);
 LCI_PUBLIC void let_go(held_comp* one);  // null is legal
-LCI_PUBLIC rcomp_t register_rcomp(const register_rcomp_args& args);
-LCI_PUBLIC rcomp_t reserve_rcomps(const rcomp_args& args);
-LCI_PUBLIC void deregister_rcomp(const rcomp_args& args);
 
 /// Setters of every new completion object.
 template <class Op, comp_t (*Run)(const alloc_comp_args&)>
@@ -322,54 +309,6 @@ class comp_signal_x
   }
 };
 
-/// Gives an object a number that peers use in active messages and puts with signal. Numbers are
-/// assigned in the order of the calls, so symmetric programs need no exchange, but they need a
-/// barrier before first use. An empty object gets a number as well: messages for it are dropped and
-/// counted, and with `LCI_LOG_LEVEL=info` the end of the runtime logs the count.
-/// @return  the number by which peers name the object; never 0
-class register_rcomp_x : public detail::operation<register_rcomp_x, detail::register_rcomp_args,
-                                                  rcomp_t, &detail::register_rcomp>,
-                         public detail::runtime_option<register_rcomp_x>,
-                         public detail::comp_positional<register_rcomp_x> {
- public:
-  /// Takes the object.
-  explicit register_rcomp_x(comp_t comp) { args.comp = comp; }
-  /// Sets a number that reserve_rcomps() reserved. Default: 0, the next free one.
-  register_rcomp_x&& rcomp(rcomp_t value) {
-    args.rcomp = value;
-    return self();
-  }
-};
-
-/// Reserves `n` consecutive numbers.
-/// @return  the first of them
-class reserve_rcomps_x : public detail::operation<reserve_rcomps_x, detail::rcomp_args, rcomp_t,
-                                                  &detail::reserve_rcomps>,
-                         public detail::runtime_option<reserve_rcomps_x> {
- public:
-  /// Takes the count.
-  explicit reserve_rcomps_x(rcomp_t value) { args.n = value; }
-  /// Sets the count.
-  reserve_rcomps_x&& n(rcomp_t value) {
-    args.n = value;
-    return self();
-  }
-};
-
-/// Removes a number; a late message to it makes the receiver's progress() throw.
-class deregister_rcomp_x : public detail::operation<deregister_rcomp_x, detail::rcomp_args, void,
-                                                    &detail::deregister_rcomp>,
-                           public detail::runtime_option<deregister_rcomp_x> {
- public:
-  /// Takes the number.
-  explicit deregister_rcomp_x(rcomp_t value) { args.n = value; }
-  /// Sets the number.
-  deregister_rcomp_x&& rcomp(rcomp_t value) {
-    args.n = value;
-    return self();
-  }
-};
-
 /// alloc_sync_x without options.
 inline comp_t alloc_sync() { return alloc_sync_x().call(); }
 /// alloc_counter_x without options.
@@ -392,12 +331,6 @@ inline void counter_set(comp_t comp, int64_t value) { counter_set_x(comp, value)
 inline status_t cq_pop(comp_t comp) { return cq_pop_x(comp).call(); }
 /// comp_signal_x without options.
 inline void comp_signal(comp_t comp, status_t status) { comp_signal_x(comp, status).call(); }
-/// register_rcomp_x without options.
-inline rcomp_t register_rcomp(comp_t comp) { return register_rcomp_x(comp).call(); }
-/// reserve_rcomps_x without options.
-inline rcomp_t reserve_rcomps(rcomp_t n) { return reserve_rcomps_x(n).call(); }
-/// deregister_rcomp_x without options.
-inline void deregister_rcomp(rcomp_t rcomp) { deregister_rcomp_x(rcomp).call(); }
 
 }  // namespace lci
 

@@ -8,6 +8,7 @@
 #include "lci/comp/kind.hpp"
 #include "lci/completion.hpp"
 #include "lci/errors.hpp"
+#include "lci/remote_completion.hpp"
 
 namespace lci {
 namespace detail {

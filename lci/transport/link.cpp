@@ -8,6 +8,7 @@
 #include "lci/errors.hpp"
 #include "lci/memory.hpp"
 #include "lci/progress.hpp"
+#include "lci/remote_completion.hpp"
 #include "lci/runtime/runtime.hpp"
 
 namespace lci::transports {

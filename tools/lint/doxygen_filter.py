@@ -11,6 +11,7 @@ from pathlib import Path
 # The part of the reference to which a header belongs; the order and the titles are in docs/reference.dox.
 GROUP = {"runtime": "setup", "resources": "setup", "attr": "setup", "handles": "setup", "post": "post", "status": "post",
          "progress": "post", "options": "post", "types": "post", "memory": "memory", "completion": "completion",
+         "remote_completion": "completion",
          "graph": "graph", "stream": "stream", "collective": "collective", "net": "net", "info": "about", "version": "about",
          "config": "about", "errors": "about", "export": "about"}
 MEMBER = re.compile(r"((?:^[ \t]*///(?!<).*\n)*)^[ \t]*([\w:]+)[ \t]+(\w+)(?:\s*=\s*([^;]+?))?;[ \t]*"
