@@ -9,7 +9,7 @@
  * `LCT_LOG_OUTFILE` (stderr, stdout or a path in which `%` becomes the rank; default stderr),
  * `LCT_LOG_WHITELIST` and `LCT_LOG_BLACKLIST` (comma lists of parts of tags).
  * `LCT_ABORT_ON_ASSERT=1`: a false assertion aborts the process at once, for a debugger, instead of
- * throwing.
+ * throwing. The errors of liblci are no assertions, and stay exceptions.
  */
 #ifndef LCT_LOG_H
 #define LCT_LOG_H
