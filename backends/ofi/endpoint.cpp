@@ -106,26 +106,22 @@ errorcode_t endpoint::rma(const net::net_op& op, access what) noexcept {
       code != errorcode_t::done)
     return code;
   if (tells && !on->take_credit()) return errorcode_t::retry_nomem;
-  bool is_out = false;
-  const errorcode_t code =
-      op.size == 0 ? move_nothing(*on, op, what, is_out) : post(*on, op, what, at, is_out);
-  // Also where the answer is posted: the sink hears why nothing was.
-  if (tells && !is_out) on->give_back_credit();
-  return code;
+  const outcome made = op.size == 0 ? move_nothing(*on, op, what) : post(*on, op, what, at);
+  if (tells && !made.is_out) on->give_back_credit();
+  return made.answer;
 }
 
 // Providers differ in what they make of no bytes.
-errorcode_t endpoint::move_nothing(connection& on, const net::net_op& op, access what,
-                                   bool& is_out) noexcept {
-  if (what != access::write_and_tell) return errorcode_t::done;
+endpoint::outcome endpoint::move_nothing(connection& on, const net::net_op& op,
+                                         access what) noexcept {
+  if (what != access::write_and_tell) return {errorcode_t::done};
   const errorcode_t code =
       queues_.send_small(on, word_of(word::kind::immediate, op.imm), nullptr, 0, nullptr, 0);
-  is_out = code == errorcode_t::done;
-  return code;
+  return {code, code == errorcode_t::done};
 }
 
-errorcode_t endpoint::post(connection& on, const net::net_op& op, access what,
-                           const net::remote_target& at, bool& is_out) noexcept {
+endpoint::outcome endpoint::post(connection& on, const net::net_op& op, access what,
+                                 const net::remote_target& at) noexcept {
   transfer t{what,
              op.buffer,
              op.size,
@@ -138,7 +134,7 @@ errorcode_t endpoint::post(connection& on, const net::net_op& op, access what,
       net::connected::find_local_end(queues_, memory_, op, made, [&](std::uint64_t key) {
         return memory_.find_local(op.buffer, op.size, op.kind, key, t.local);
       });
-  if (code != errorcode_t::done) return code;
+  if (code != errorcode_t::done) return {code};
   work* const one = queues_.new_work(on, purpose::user);
   code = errorcode_t::retry_nomem;
   if (one != nullptr) {
@@ -154,10 +150,9 @@ errorcode_t endpoint::post(connection& on, const net::net_op& op, access what,
                         [&](fid_ep* ep, ticket* context) { return give(on, t, ep, context); });
     if (code != errorcode_t::done) queues_.end_user();
   }
-  is_out = code == errorcode_t::done;
-  if (is_out) return errorcode_t::posted;
+  if (code == errorcode_t::done) return {errorcode_t::posted, true};
   if (made != 0) memory_.remove(made);
-  return code;
+  return {code};
 }
 
 long endpoint::give(const connection& on, const transfer& what, fid_ep* ep,

@@ -36,11 +36,14 @@ class endpoint final : public net::endpoint {
   errorcode_t send_buffer(connection& on, const net::net_op& op) noexcept;
   errorcode_t send_packet(connection& on, const net::net_op& op) noexcept;
   errorcode_t rma(const net::net_op& op, access what) noexcept;
-  // is_out: the provider has taken something.
-  errorcode_t post(connection& on, const net::net_op& op, access what, const net::remote_target& at,
-                   bool& is_out) noexcept;
-  errorcode_t move_nothing(connection& on, const net::net_op& op, access what,
-                           bool& is_out) noexcept;
+  // A refused post is `posted` too, where the sink hears why.
+  struct outcome {
+    errorcode_t answer;
+    bool is_out = false;  // the provider has taken something
+  };
+  outcome post(connection& on, const net::net_op& op, access what,
+               const net::remote_target& at) noexcept;
+  outcome move_nothing(connection& on, const net::net_op& op, access what) noexcept;
   long give(const connection& on, const transfer& what, fid_ep* ep, ticket* context) const noexcept;
 
   device_queues& queues_;
