@@ -98,8 +98,14 @@ const word* find_word(std::string_view text, std::span<const word> words) noexce
 }  // namespace
 
 std::optional<std::string_view> find(const char* variable) noexcept {
+  auto text = find_text(variable);
+  if (text && text->empty()) text.reset();
+  return text;
+}
+
+std::optional<std::string_view> find_text(const char* variable) noexcept {
   const char* const text = std::getenv(variable);
-  if (text == nullptr || text[0] == '\0') return std::nullopt;
+  if (text == nullptr) return std::nullopt;
   return std::string_view(text);
 }
 

@@ -2,7 +2,7 @@
 // the variable, its value and what would be accepted: a misspelt setting must not silently act as
 // 0. Callers: set-up code (runtime defaults, bootstrap, tools); never the message path. Threads:
 // any; like getenv() itself, not while another thread changes the environment. Always true: a
-// variable that is unset or empty leaves the default alone.
+// variable that is unset leaves the default alone, and so does an empty one, except for a text.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +17,8 @@ namespace lci::base::env {
 
 // The value, or nothing if the variable is unset or empty.
 std::optional<std::string_view> find(const char* variable) noexcept;
+// The same of a text, which may be empty: nothing if the variable is unset.
+std::optional<std::string_view> find_text(const char* variable) noexcept;
 // A whole decimal number set by another program, such as a launcher; nothing if the value is not
 // one.
 std::optional<long> find_number(const char* variable) noexcept;

@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string_view>
+#include <type_traits>
 
 #include "lci/base/env.hpp"
 #include "lci/base/log.hpp"
@@ -24,8 +25,10 @@ struct reader {
   void operator()(const char* attribute, T& member) {
     const std::string variable = variable_of(attribute);
     known.insert(variable);
-    if (const auto text = base::env::find(variable.c_str()))
-      parse(variable, attribute, *text, member);
+    // An empty text is one too: a build may have another default.
+    const auto text = std::is_same_v<T, std::string> ? base::env::find_text(variable.c_str())
+                                                     : base::env::find(variable.c_str());
+    if (text) parse(variable, attribute, *text, member);
   }
 };
 
@@ -111,9 +114,9 @@ std::string variable_of(const std::string& attribute) {
   return variable;
 }
 
-global_attr_t read_defaults() {
+global_attr_t read_defaults(global_attr_t built_in) {
   check_log_level();
-  global_attr_t attr;
+  global_attr_t attr = std::move(built_in);
   reader r;
   attr.for_each(r);
   check_together(attr);
@@ -139,7 +142,9 @@ std::vector<attribute_row> describe(const global_attr_t& attr) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::string variable = variable_of(rows[i].name);
     const std::string& value = rows[i].value_text;
-    if (base::env::find(variable.c_str()) && value == from_environment[i].value_text)
+    // Only texts can be empty.
+    const auto text = base::env::find_text(variable.c_str());
+    if (text && text->empty() == value.empty() && value == from_environment[i].value_text)
       rows[i].source = variable;
     else
       rows[i].source = value == built_in[i].value_text ? "default" : "program";

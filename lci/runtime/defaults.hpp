@@ -14,10 +14,11 @@
 
 namespace lci::runtime {
 
-// The built-in defaults with the environment applied. Throws argument_error that names the
-// variable, its value and what is accepted. Logs a warning for variables that look like lci's and
-// have no effect: misspelt attributes and the names of version 1.
-global_attr_t read_defaults();
+// The built-in defaults with the environment applied; an empty variable is a value for a text
+// alone. Throws argument_error that names the variable, its value and what is accepted. Logs a
+// warning for variables that look like lci's and have no effect: misspelt attributes and the names
+// of version 1.
+global_attr_t read_defaults(global_attr_t built_in = global_attr_t());
 
 struct attribute_row {
   std::string name;        // of the attribute

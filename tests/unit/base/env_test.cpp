@@ -25,6 +25,16 @@ TEST(env, find__unset_and_empty_are_nothing) {
   EXPECT_EQ(find("LCI_TEST_X"), "v");
 }
 
+TEST(env, find_text__unset_is_nothing_and_empty_is_a_text) {
+  test::scoped_env vars;
+  vars.unset("LCI_TEST_X");
+  EXPECT_FALSE(find_text("LCI_TEST_X"));
+  vars.set("LCI_TEST_X", "");
+  EXPECT_EQ(find_text("LCI_TEST_X"), "");
+  vars.set("LCI_TEST_X", "v");
+  EXPECT_EQ(find_text("LCI_TEST_X"), "v");
+}
+
 TEST(env, find_number__what_is_none_counts_as_unset) {
   test::scoped_env vars;
   vars.set("LCI_TEST_X", "-17");

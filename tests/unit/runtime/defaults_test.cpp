@@ -101,6 +101,20 @@ TEST_F(defaults_test, read__each_kind_of_value) {
   EXPECT_EQ(a.ibv_prefetch_strategy, attr_ibv_prefetch_strategy_t::prefetch_no_fault);
 }
 
+// As in a build with LCI_OFI_PROVIDER_HINT_DEFAULT.
+TEST_F(defaults_test, read__an_empty_text_replaces_that_of_the_build) {
+  global_attr_t built_in;
+  built_in.ofi_provider_name = "tcp";
+  EXPECT_EQ(read_defaults(built_in).ofi_provider_name, "tcp");
+  vars_.set("LCI_ATTR_OFI_PROVIDER_NAME", "");
+  vars_.set("LCI_ATTR_NPACKETS", "");
+  const global_attr_t attr = read_defaults(built_in);
+  EXPECT_EQ(attr.ofi_provider_name, "");
+  EXPECT_EQ(attr.npackets, built_in.npackets) << "nothing is no number";
+  EXPECT_EQ(row(describe(attr), "ofi_provider_name").source, "LCI_ATTR_OFI_PROVIDER_NAME");
+  EXPECT_EQ(row(describe(attr), "npackets").source, "default");
+}
+
 TEST_F(defaults_test, read__backend_by_name_in_any_case) {
   const std::pair<const char*, attr_backend_t> names[] = {{"shm", attr_backend_t::shm},
                                                           {"SHM", attr_backend_t::shm},
