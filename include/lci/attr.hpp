@@ -252,12 +252,14 @@ struct net_context_attr_t : net_context_settings_t, named_attr_t {
 
 /// Attributes of a device.
 struct device_attr_t : device_settings_t, named_attr_t {
-  int uid = -1;  ///< number in this process, never reused; equal on ranks that allocate alike
+  /// Number among the devices of this process, from 0, never reused; equal on ranks that allocate
+  /// alike.
+  int uid = -1;
 };
 
 /// Attributes of an endpoint.
 struct endpoint_attr_t : named_attr_t {
-  int uid = -1;  ///< number of the endpoint in this process
+  int uid = -1;  ///< number among the endpoints of this process, likewise
 };
 
 /// Attributes of a packet pool.

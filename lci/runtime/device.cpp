@@ -20,7 +20,7 @@ endpoint_impl_t::endpoint_impl_t(device_impl_t& d)
       inject_now_limit(checks_pointers ? 0 : inject_limit),
       queue(d.queues.engine().lend_queue()),
       net(queue->end()) {
-  attr.uid = (*device.owner().member.uids)++;
+  attr.uid = device.owner().member.made->endpoints++;
   device.endpoints.push_back(this);
 }
 
@@ -81,7 +81,7 @@ device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packet
       queues(net.owner.shared, *net.fabric, number, config_of(wanted), pool.packets,
              net.wanted_msg_size) {
   if (packets.payloads != nullptr) queues.gpu.enter(*packets.payloads);
-  attr.uid = (*owner().member.uids)++;
+  attr.uid = owner().member.made->devices++;
   attr.net_max_sends = queues.engine().config.max_sends;
   attr.ibv_td_strategy = queues.engine().config.ibv_td_strategy;
   attr.use_reg_cache = net.fabric->caps().keeps_registrations;

@@ -13,6 +13,7 @@
 #include "lci/attr.hpp"
 #include "lci/boot/bootstrap.hpp"
 #include "lci/handles.hpp"
+#include "lci/runtime/job_member.hpp"
 #include "lci/runtime/runtime_list.hpp"
 
 namespace lci::runtime {
@@ -26,7 +27,7 @@ struct global_state {
   int rank = -1;
   int size = -1;
   int runtimes_ever = 0;  // numbers the runtimes, the same on all ranks
-  int uids = 0;           // numbers devices and endpoints
+  made_so_far made;       // the same on all ranks
   runtime_t default_runtime;
   int default_users = 0;                     // balance of g_runtime_init() and g_runtime_fina()
   runtime_list runtimes;                     // alive, those of connections included

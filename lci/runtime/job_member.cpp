@@ -15,7 +15,7 @@ job_member member_of_job() {
   out.bootstrap_lock = &g.bootstrap_lock;
   out.defaults = &g_default_attr;
   out.numbered = &g.runtimes_ever;
-  out.uids = &g.uids;
+  out.made = &g.made;
   return out;
 }
 

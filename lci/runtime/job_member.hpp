@@ -16,6 +16,11 @@
 
 namespace lci::runtime {
 
+// Devices and endpoints made so far, which numbers them.
+struct made_so_far {
+  int devices = 0, endpoints = 0;
+};
+
 struct job_member {
   int rank = 0;
   int size = 1;
@@ -25,7 +30,7 @@ struct job_member {
   std::mutex* bootstrap_lock = nullptr;  // it serves one thread at a time
   const global_attr_t* defaults = nullptr;
   int* numbered = nullptr;  // runtimes made so far: part of the names in the bootstrap
-  int* uids = nullptr;      // numbers devices and endpoints
+  made_so_far* made = nullptr;
   // Address space of its arena, where that is not limited.
   std::size_t most_reserve = mem::arena::DEFAULT_RESERVE;
   // Its ranks are those of the job: the log says which, and they share the cores of their hosts.

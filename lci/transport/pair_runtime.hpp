@@ -18,6 +18,7 @@
 #include "lci/boot/bootstrap.hpp"
 #include "lci/handles.hpp"
 #include "lci/proto/engine/core.hpp"
+#include "lci/runtime/job_member.hpp"
 #include "lci/transport/setup_options.hpp"
 
 namespace lci::transports {
@@ -82,7 +83,8 @@ class pair_runtime {
   const global_attr_t defaults_;
   std::unique_ptr<boot::bootstrap> bootstrap_;
   std::mutex bootstrap_lock_;
-  int numbered_ = 0, uids_ = 0;
+  int numbered_ = 0;
+  runtime::made_so_far made_;
   bool is_whole_ = false;
   std::string said_;  // in this round
   leaving leaving_{*this};

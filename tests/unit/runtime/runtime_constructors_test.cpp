@@ -205,6 +205,21 @@ TEST_F(constructors_test, device__its_number_is_given_again_after_a_failure) {
   base::free_live(second, "device");
 }
 
+TEST_F(constructors_test, device__and_endpoints_are_counted_apart) {
+  const int devices = device().attr.uid, endpoints = device().endpoints.back()->attr.uid;
+  device_attr_t wanted;
+  wanted.alloc_progress_endpoint = true;
+  device_impl_t* const first = make_device(wanted);
+  device_impl_t* const second = make_device();
+  EXPECT_EQ(first->attr.uid, devices + 1);
+  EXPECT_EQ(second->attr.uid, devices + 2);
+  EXPECT_EQ(first->endpoints.front()->attr.uid, endpoints + 1);
+  EXPECT_EQ(first->endpoints.back()->attr.uid, endpoints + 2);
+  EXPECT_EQ(second->endpoints.back()->attr.uid, endpoints + 3);
+  base::free_live(first, "device");
+  base::free_live(second, "device");
+}
+
 // The one that was met first: what is left of a device that could not be finished is freed again
 // with its runtime.
 TEST_F(constructors_test, device__the_runtime_ends_after_a_failure) {

@@ -86,10 +86,12 @@ TEST_F(pair_runtime_test, beside_a_job__in_any_order) {
   }
   g_runtime_init();
   {
-    const int before = runtime::global().uids, runtimes = runtime::global().runtimes_ever;
+    const runtime::made_so_far before = runtime::global().made;
+    const int runtimes = runtime::global().runtimes_ever;
     ends e;
     e.connect();
-    EXPECT_EQ(runtime::global().uids, before) << "these numbers are the same on all ranks";
+    EXPECT_EQ(runtime::global().made.devices, before.devices) << "the same on all ranks";
+    EXPECT_EQ(runtime::global().made.endpoints, before.endpoints) << "the same on all ranks";
     EXPECT_EQ(runtime::global().runtimes_ever, runtimes);
     send_to_self();
     test::put_a_word(e.at_root, e.at_joiner);
