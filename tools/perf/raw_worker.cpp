@@ -68,8 +68,8 @@ class raw_port {
       return;
     }
     ++sent_;
-    // edge perf.raw_free, reader: the receiver has seen what was here; partner is wait().
-    for (patience step; out_.taken.value.load(std::memory_order_acquire) + places_ < sent_;) step();
+    // As lanes do: the line of `taken` is fetched only where all places seem to be in use.
+    for (patience step; known_taken_ + places_ < sent_ && !is_free();) step();
     direction::slot& slot = out_.slots[sent_ % SLOTS];
     std::memcpy(size <= INLINE ? slot.bytes : out_area_ + sent_ % places_ * size_, data, size);
     // edge perf.raw, writer: the bytes are visible to wait().
@@ -92,6 +92,12 @@ class raw_port {
   void progress() {}
 
  private:
+  // Is there room for the message `sent_`?
+  bool is_free() {
+    // edge perf.raw_free, reader: the receiver has seen what was here; partner is give_back().
+    known_taken_ = out_.taken.value.load(std::memory_order_acquire);
+    return known_taken_ + places_ >= sent_;
+  }
   void give_back(std::uint64_t seen) {
     // edge perf.raw_free, writer
     in_.taken.value.store(seen, std::memory_order_release);
@@ -101,7 +107,7 @@ class raw_port {
   char *out_area_, *in_area_;
   std::uint64_t area_, size_ = 8, places_ = SLOTS;
   bool is_get_ = false;
-  std::uint64_t sent_ = 0, expected_ = 0, seen_ = 0;
+  std::uint64_t sent_ = 0, known_taken_ = 0, expected_ = 0, seen_ = 0;
 };
 
 void serve_seat(const commons& all, board& page, int pair, bool is_first) {
