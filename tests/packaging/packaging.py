@@ -140,7 +140,7 @@ class Packaging:
             for program in ("lcrun", "lci_info"):
                 demand(not [one for one in run_path(prefix / "bin" / program) if one.startswith(str(folder))],
                        f"bin/{program} does not look for libraries in the build folder")
-                run(prefix / "bin" / program, "--help")
+            run(prefix / "bin/lci_info")
             self.consume(f"parent_{kind}_package", "-DPACKAGE=Parent", f"-DCMAKE_PREFIX_PATH={prefix}")
             if kind == "static":
                 self.consume("static", f"-DLCI_ROOT={prefix}")
