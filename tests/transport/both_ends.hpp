@@ -15,6 +15,7 @@
 #include "lci/transport.hpp"
 #include "tests/support/move_until.hpp"
 #include "tests/support/sanitized.hpp"
+#include "tests/transport/if_supported.hpp"
 #include "tests/transport/pattern.hpp"
 #include "tests/transport/usual_options.hpp"
 

@@ -269,6 +269,11 @@ int main(int argc, char**) {
       demand(argc < 2, "there is no GPU");
       return 77;
     }
+    std::string why_not;
+    if (!lci::transport::supported(&why_not)) {
+      std::printf("skipped: %s\n", why_not.c_str());
+      return 77;
+    }
     in_two_processes();
     in_one_process();
     refused();

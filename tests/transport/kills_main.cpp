@@ -202,6 +202,11 @@ std::string survive(const char* self, lci::transport& one, const std::string& ur
 
 int main(int argc, char** argv) try {
   if (argc == 4) return victim(std::atoi(argv[1]), argv[2], argv[3]);
+  std::string why_not;
+  if (!lci::transport::supported(&why_not)) {
+    std::printf("skipped: %s\n", why_not.c_str());
+    return 77;
+  }
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 3;
   std::vector<char> bytes(SIZE);
   lci::memory memory(bytes.data(), SIZE);

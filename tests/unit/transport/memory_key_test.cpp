@@ -6,6 +6,7 @@
 
 #include <random>
 
+#include "lci/transport/hub.hpp"
 #include "tests/support/sanitized.hpp"
 
 namespace lci::transports {
@@ -24,6 +25,7 @@ memory_key some_key() {
 }
 
 TEST(memory_key, read_key__what_write_key_has_written) {
+  if (const auto why = hub::why_unsupported()) GTEST_SKIP() << *why;
   const std::string text = write_key(some_key());
   EXPECT_TRUE(is_own(text));
   const auto back = read_key(text);
@@ -39,6 +41,7 @@ TEST(memory_key, read_key__what_write_key_has_written) {
 }
 
 TEST(memory_key, is_own__nothing_altered) {
+  if (const auto why = hub::why_unsupported()) GTEST_SKIP() << *why;
   std::mt19937_64 random(4);
   const std::string good = write_key(some_key());
   for (std::size_t at = 0; at < good.size(); ++at) {
@@ -61,6 +64,7 @@ TEST(memory_key, is_own__nothing_altered) {
 }
 
 TEST(memory_key, is_own__not_in_a_child) {
+  if (const auto why = hub::why_unsupported()) GTEST_SKIP() << *why;
   const std::string text = write_key(some_key());
   const pid_t child = ::fork();
   if (child == 0) ::_exit(is_own(text) ? 1 : 0);
