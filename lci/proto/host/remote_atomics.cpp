@@ -133,7 +133,9 @@ void remote_atomics::on_answer(int rank, const wire::atomic_end& body) noexcept 
   end(*request, static_cast<atomic_outcome>(body.result));
 }
 
-void remote_atomics::on_peer_ended(int rank, peer_end) noexcept {
+void remote_atomics::on_peer_ended(int rank, peer_end how) noexcept {
+  // Before, its answer may be what is still to be read.
+  if (how < peer_end::all_here) return;
   std::uint32_t from = 0;
   while (atomic_request* const one = take_any_of(rank, from)) end(*one, atomic_outcome::peer_lost);
 }

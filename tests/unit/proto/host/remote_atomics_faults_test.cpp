@@ -17,6 +17,28 @@ namespace wqe = lci::wqe;
 using lci::errorcode_t;
 using wqe::opcode;
 
+TEST(remote_atomics, on_peer_ended__what_a_leaver_has_answered_is_still_read) {
+  atomics_world w;
+  std::uint64_t word = 1;
+  asked one;
+  one.rank = 1;
+  one.region = w.name_of(w[1].expose(&word, sizeof(word)));
+  one.change = add(1);
+  w.post(0, one);
+  for (int i = 0; i < 20 && word == 1; ++i) w[1].queues->progress();
+  EXPECT_EQ(word, 2u);
+  proto::part& here = w.of(0);
+  here.on_peer_ended(1, proto::peer_end::left);
+  EXPECT_EQ(one.times, 0);
+  EXPECT_EQ(w.finish(one), atomic_outcome::done);
+  EXPECT_EQ(one.old, 1u);
+  one.times = 0;
+  w.post(0, one);
+  here.on_peer_ended(1, proto::peer_end::all_here);
+  EXPECT_EQ(one.times, 1);
+  EXPECT_EQ(one.ended, atomic_outcome::peer_lost);
+}
+
 TEST(remote_atomics, on_peer_ended__ends_what_waits_and_later_ones_are_fatal) {
   atomics_world w;
   std::uint64_t word = 1;
