@@ -8,7 +8,7 @@ namespace lci::test {
 
 std::chrono::seconds watchdog::default_limit() {
   const char* const given = std::getenv("LCI_TEST_WATCHDOG_S");
-  return std::chrono::seconds(given != nullptr ? std::atol(given) : 60);
+  return std::chrono::seconds(given != nullptr ? std::atol(given) : 240);
 }
 
 watchdog::watchdog(std::string what, std::function<void()> dump, std::chrono::milliseconds limit)

@@ -16,7 +16,7 @@ namespace lci::test {
 
 class watchdog {
  public:
-  // 60 s, or what LCI_TEST_WATCHDOG_S says, for suites on machines that are slow by their nature.
+  // 240 s, which is below the limits of ctest, or what LCI_TEST_WATCHDOG_S says.
   static std::chrono::seconds default_limit();
 
   // dump: called on expiry, prints queues and counters to stderr.

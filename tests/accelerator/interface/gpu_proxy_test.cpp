@@ -69,7 +69,7 @@ TEST_P(gpu_proxy_memory, requests__move_it) {
 // The signal behind values, which have no order, says that they are there. Who looks has a queue of
 // its own, behind which nothing of the other one waits.
 TEST_P(gpu_proxy_memory, values__are_there_when_the_signal_behind_them_is) {
-  constexpr std::uint64_t VALUES = 100, FLAG = 8 * VALUES, ROUNDS = 20;
+  constexpr std::uint64_t VALUES = 100, FLAG = 8 * VALUES, ROUNDS = 8;
   gpu_window memory(2 * (FLAG + 8));
   interface_test::window host(FLAG + 8);
   std::memset(host.bytes().data(), 0, FLAG + 8);
