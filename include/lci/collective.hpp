@@ -9,8 +9,8 @@
 /// engine. Errors: lci::argument_error for a root outside 0..n-1 or a null buffer with a size;
 /// lci::peer_failure_error if the device has already lost a peer; while blocking, also
 /// lci::peer_failure_error for a peer lost meanwhile, and what the operator or a step throws; both
-/// end the call at once, and messages of other ranks may be written to the buffers until the
-/// runtime ends. What else progress() throws meanwhile, it throws at its end. In debug builds, and
+/// end the call at once, and the library may read and write the buffers until the runtime ends.
+/// What else progress() throws meanwhile, it throws at its end. In debug builds, and
 /// with `LCI_CHECK_COLLECTIVES=1` on all ranks, lci::argument_error on every rank if ranks call
 /// different collectives, or the same one with different sizes or roots. If that variable is 0, or
 /// in other builds, such ranks may wait forever.

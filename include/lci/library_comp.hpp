@@ -22,15 +22,19 @@ class LCI_PUBLIC library_comp_t : public comp_impl_t {
   /// An operation that should have signalled this object has failed or was abandoned. Called by any
   /// thread.
   virtual void lose() noexcept {}
-  /// The same for an operation that has failed although its peer is there: progress() throws why.
-  virtual void fail() noexcept { lose(); }
+  /// The same for an operation that has failed although its peer is there. `why` is what progress()
+  /// throws, or null where another thread's has done so.
+  virtual void fail(std::exception_ptr /*why*/) noexcept { lose(); }
 };
 
 /// What a collective leaves for the call that waits for it, before it signals the synchronizer.
 struct collective_end_t {
   bool has_failed = false;
-  std::exception_ptr why;  // null: progress() throws it, perhaps in another thread
+  bool is_with_progress = false;  // progress() throws it, too, if nobody takes it away
+  std::exception_ptr why;         // null: progress() of another thread has thrown it
 };
+/// Throws argument_error where no call may wait: in an allocator of active messages.
+LCI_PUBLIC void check_may_wait();
 /// sync_wait() for a call whose buffers are in use until the collective ends: only that end, or the
 /// loss of any rank, ends it. What else progress() throws meanwhile leaves the call afterwards; or
 /// a later progress(), if the collective failed or was not the last one of its call.

@@ -193,11 +193,13 @@ void sync_wait(const sync_args& args) {
   });
 }
 
+void check_may_wait() { proto::no_progress_here::check(proto::handler_depth::now() + 1); }
+
 void wait_for_collective(const sync_args& args, const collective_end_t& end, bool is_last) {
   comp::sync& s = comp::as<comp::sync>(args.comp, "sync_wait");
   const bool is_over = s.test(nullptr);
   // Before the device is looked at, which may be what is wrong.
-  if (is_over && end.why) std::rethrow_exception(end.why);
+  if (is_over && end.why && !end.is_with_progress) std::rethrow_exception(end.why);
   if (is_over && !end.has_failed) return;
   device_impl_t& served = *base::check_live(device_to_serve(args).p_impl, "device");
   api::waiting wait(served.queues, true);
@@ -211,7 +213,12 @@ void wait_for_collective(const sync_args& args, const collective_end_t& end, boo
     if (!is_over)
       wait_until_ready(s, nullptr, served, wait, [&] { wait.round_and_keep(describe, kept); });
     if (end.has_failed) wait.check();
-    if (end.why) std::rethrow_exception(end.why);
+    if (end.why) {
+      // This call throws it, and nothing else does.
+      served.queues.engine().errors.take_away(end.why);
+      if (kept == end.why) kept = nullptr;
+      std::rethrow_exception(end.why);
+    }
     if (end.has_failed) wait.throw_failed(std::exchange(kept, nullptr));
   } catch (...) {
     leave_to_progress();

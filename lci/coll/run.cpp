@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "lci/library_comp.hpp"
 
@@ -97,8 +98,8 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
     if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) give_up();
   }
 
-  void fail() noexcept override {
-    tell_failed(nullptr);
+  void fail(std::exception_ptr why) noexcept override {
+    tell_failed(std::move(why), true);
     lose();
   }
 
@@ -115,17 +116,29 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
     detail::need_all(args, change);
   }
 
-  // A step has failed. Whichever thread learns of it, the call that waits ends; at once, since what
-  // is left of this phase may wait for ranks that wait for us. Null: progress throws why.
-  void tell_failed(std::exception_ptr why) noexcept {
-    // Relaxed: decides who tells; the object publishes what is told.
+  // A step has failed, and the call that waits ends at once: what is left of this phase may wait
+  // for ranks that wait for us. A thread that carries out steps, which use the buffers, tells
+  // behind them.
+  void tell_failed(std::exception_ptr why, bool is_with_progress) noexcept {
+    // Relaxed: decides who tells; the object publishes what is told, or phase_.
     if (has_failed_.exchange(true, std::memory_order_relaxed) || call_ == nullptr) return;
     call_->end.has_failed = true;
+    call_->end.is_with_progress = is_with_progress;
     call_->end.why = std::move(why);
-    status_t status;
-    status.set_done();
-    comp_signal(comp_, status);
+    // edge collective.end: what is told; partner is leave_steps().
+    steps now = steps::carried_out;
+    if (!steps_.compare_exchange_strong(now, steps::failed, std::memory_order_release,
+                                        std::memory_order_relaxed))
+      end_call();
   }
+
+  // After it this thread uses the caller's buffers no more.
+  void leave_steps() noexcept {
+    // edge collective.end: partner is tell_failed().
+    if (steps_.exchange(steps::none, std::memory_order_acquire) == steps::failed) end_call();
+  }
+
+  void end_call() noexcept { comp_signal(comp_, status_t(errorcode_t::done)); }
 
   void advance() {
     for (;;) {
@@ -134,13 +147,16 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
       // One count for this loop, so that transfers that end early do not enter it a second time.
       // Relaxed: nothing of this phase is posted yet; a post publishes it to the signalling thread.
       pending_.store(1, std::memory_order_relaxed);
+      steps_.store(steps::carried_out, std::memory_order_relaxed);
       try {
         run_phase();
+        leave_steps();
       } catch (...) {
         // The transfers already posted still name this object. The last of them frees it, and if
         // there is none, this call does.
         const bool is_waited_for = call_ != nullptr;
-        tell_failed(std::current_exception());
+        leave_steps();
+        tell_failed(std::current_exception(), false);
         // edge collective.phase
         if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) give_up();
         if (is_waited_for) return;
@@ -232,15 +248,13 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
       agreement_->check();
       return next_collective_.release()->start();
     }
-    status_t status;
-    status.set_done();
     // The receiver of the signal may free the object.
     detail::let_go(std::exchange(held_, nullptr));
     detail::check_comp(name_, comp_);
     // This may run at a depth at which the program's handlers may not.
     detail::comp_signal_args args;
     args.comp = comp_;
-    args.status = status;
+    args.status = status_t(errorcode_t::done);
     args.runtime = resources_.runtime;
     detail::signal_in_turn(args, resources_.device, resources_.endpoint);
   }
@@ -260,6 +274,8 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
   // Transfers of this phase under way, plus one while the phase is being posted.
   std::atomic<int> pending_{0};
   size_t next_ = 0;  // step to carry out; touched only by the thread that advances
+  enum class steps : int { none, carried_out, failed };
+  std::atomic<steps> steps_{steps::none};
   std::atomic<bool> has_failed_{false};  // an exception left a phase, or a transfer will not end
   bool is_needing_all_ = false;
 };
@@ -287,6 +303,7 @@ void run_and_wait(plan_t&& plan, const resources_t& resources, reduce_op_t op, c
 void run(plan_t&& plan, const resources_t& resources, reduce_op_t op, comp_t comp,
          const call_t& call) {
   detail::check_comp("collective", comp);
+  if (comp.is_empty()) detail::check_may_wait();  // before the collective is counted
   // Even ranks that exchange nothing with the lost one wait for some that do, and these give up.
   detail::progress_args needed;
   needed.runtime = resources.runtime;

@@ -169,8 +169,25 @@ TEST_F(failing_step, receive_in_progress_of_somebody_else__ends_the_call) {
         while (taken.empty()) taken = thrown_in_a_round();
       },
       [&] { broadcast_x(data.data(), size, 1).algorithm(broadcast_algorithm_t::direct)(); });
-  EXPECT_EQ(!what.empty(), get_rank_me() == 0) << what;
-  EXPECT_EQ(!taken.empty(), get_rank_me() == 0);
+  EXPECT_EQ(!what.empty(), get_rank_me() == 0);
+  EXPECT_EQ(what, taken) << "also where that progress has thrown it";
+}
+
+TEST_F(failing_step, receive_while_a_handler_fails__the_call_throws_its_own) {
+  const size_t size = (get_rank_me() == 0 ? COUNT / 2 : COUNT) * 8;
+  auto data = get_rank_me() == 1 ? contribution(1, COUNT) : std::vector<uint64_t>(COUNT);
+  const std::string what = outcome(
+      [] {
+        let_others_enter();
+        throw std::domain_error("the handler fails");
+      },
+      [&] { broadcast_x(data.data(), size, 1).algorithm(broadcast_algorithm_t::direct)(); });
+  EXPECT_EQ(!what.empty(), get_rank_me() == 0);
+  EXPECT_NE(what, "the handler fails");
+  if (get_rank_me() == 0) {
+    EXPECT_EQ(thrown_in_a_round(), "the handler fails");
+    EXPECT_EQ(thrown_in_a_round(), "");
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <mutex>
 #include <new>
+#include <vector>
 
 namespace lci::proto {
 
@@ -29,6 +30,17 @@ void pending_errors::keep(std::exception_ptr problem) noexcept {
   } catch (const std::bad_alloc&) {
     was_problem_lost_ = true;
   }
+  count_locked();
+}
+
+std::exception_ptr pending_errors::newest() noexcept {
+  const std::lock_guard lock(lock_);
+  return problems_.empty() ? nullptr : problems_.back();
+}
+
+void pending_errors::take_away(const std::exception_ptr& problem) noexcept {
+  const std::lock_guard lock(lock_);
+  std::erase(problems_, problem);
   count_locked();
 }
 

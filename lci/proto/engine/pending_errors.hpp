@@ -45,6 +45,10 @@ class pending_errors {
   // Problems, or lost peers that progress has to report.
   bool any() const noexcept { return has_any_.load(std::memory_order_relaxed); }
   bool has_problems() const noexcept { return has_problems_.load(std::memory_order_relaxed); }
+  // The last one that was kept, or null: for a call that waits and throws it by itself, which then
+  // takes it away.
+  LCI_COLD std::exception_ptr newest() noexcept;
+  LCI_COLD void take_away(const std::exception_ptr& problem) noexcept;
   // Throws the oldest problem that was kept, if any.
   LCI_COLD void rethrow();
   // Throws for progress: a loss, else a problem, if the calling thread is to hear of one.

@@ -12,17 +12,23 @@ namespace lci::proto {
 
 void signaller::fail(const user_side& user) noexcept {
   const int rank = user.status.rank;
-  const bool is_by_loss = rank >= 0 && watch_.is_lost(rank);
+  end_failed(user, rank >= 0 && watch_.is_lost(rank));
+}
+
+void signaller::fail_here(const user_side& user) noexcept { end_failed(user, false); }
+
+void signaller::end_failed(const user_side& user, bool is_by_loss) noexcept {
+  const int rank = user.status.rank;
   if (is_by_loss && !user.is_arrival) {
     errors_.concern(rank);
     watch_.miss(rank);
   }
   if (user.comp == nullptr) return;
-  if (user.is_waiter) return static_cast<waiter*>(user.comp)->fail();
+  if (user.is_waiter) return static_cast<waiter*>(user.comp)->fail(nullptr);
   if (user.comp->attr.serial != user.serial) return;  // it was freed
   if (user.comp->attr.comp_type == detail::LIBRARY_COMP) {
     auto* const of = static_cast<detail::library_comp_t*>(user.comp);
-    return is_by_loss ? of->lose() : of->fail();
+    return is_by_loss ? of->lose() : of->fail(errors_.newest());
   }
   if (is_by_loss) comp::lose(user.comp, rank, user.number);
 }

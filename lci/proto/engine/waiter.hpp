@@ -26,7 +26,7 @@ class waiter final : public detail::library_comp_t {
     if (state_.exchange(signalled, std::memory_order_acq_rel) == abandoned) home->put(this);
   }
   // The operation will not complete; why has been kept by the engine before.
-  void fail() noexcept override {
+  void fail(std::exception_ptr /*why*/) noexcept override {
     // edge waiter.signal
     if (state_.exchange(failed, std::memory_order_acq_rel) == abandoned) home->put(this);
   }

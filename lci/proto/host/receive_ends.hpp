@@ -22,6 +22,14 @@ LCI_COLD inline void drop(receive& to) noexcept {
   host.engine.signals.fail(user);
 }
 
+// Ends a receive that its message does not suit.
+LCI_COLD inline void drop_unsuited(receive& to) noexcept {
+  host_context& host = *to.host;
+  const user_side user = to.user;
+  take_home(to);
+  host.engine.signals.fail_here(user);
+}
+
 // A sender is writing into this receive by itself: the message has to find another one.
 inline bool was_claimed(receive& to) noexcept {
   if (to.preposted.generation == 0 || to.host->accelerator->withdraw(to)) [[likely]]
