@@ -76,13 +76,6 @@ bool is_given_up(proto::core& core, int rank, bool is_receive) {
   return !is_receive || core.peers.has_failed(rank) || core.is_all_in(rank);
 }
 
-// The operation that a call waited for has failed.
-[[noreturn]] LCI_COLD void throw_failed(proto::device_queues& queues, int rank, waiting& wait,
-                                        const std::exception_ptr& kept) {
-  check_source(queues, rank, wait);
-  wait.throw_failed(kept);
-}
-
 // No handler can run here. If only this process itself can be the peer of the operation, or if the
 // program allows no longer wait, the operation ends, unless a message has met it.
 LCI_COLD void end_if_held_up(proto::waiter* w, proto::device_queues& queues, int rank,
@@ -100,23 +93,9 @@ LCI_COLD void end_if_held_up(proto::waiter* w, proto::device_queues& queues, int
   if (!is_met) wait.tell_held_up(BLOCKING_POST, is_with_us);
 }
 
-}  // namespace
-
-bool is_taken_back(proto::waiter* w, proto::device_queues& queues, waiting& wait,
-                   proto::matcher& filed_in) {
-  // An exception from progress may end the call only if nothing is under way any more.
-  std::exception_ptr kept;
-  progress_and_keep(wait, w, base::waiting_call::ANYBODY, kept);
-  const bool is_back = !w->is_over() && filed_in.take_back(*w);
-  if (is_back) queues.engine().shared.waiters.put(w);
-  if (kept && is_back) std::rethrow_exception(kept);
-  if (kept) queues.engine().errors.keep(kept);
-  return is_back;
-}
-
-status_t wait_for(proto::waiter* w, proto::device_queues& queues, int rank, waiting& wait,
-                  proto::matcher* filed_in) {
-  std::exception_ptr kept;
+// Throws where the operation has ended otherwise; nothing of it is under way then.
+void wait_until_over(proto::waiter* w, proto::device_queues& queues, int rank, waiting& wait,
+                     proto::matcher* filed_in, std::exception_ptr& kept) {
   bool is_met = false;  // by a message, so that it comes to an end by itself
   while (!w->is_over()) {
     progress_and_keep(wait, w, rank, kept);
@@ -136,10 +115,40 @@ status_t wait_for(proto::waiter* w, proto::device_queues& queues, int rank, wait
     }
     check_source(queues, rank, wait);
   }
-  const status_t result = w->result();
-  const bool has_failed = w->has_failed();
-  queues.engine().shared.waiters.put(w);
-  if (has_failed) throw_failed(queues, rank, wait, kept);
+}
+
+}  // namespace
+
+bool is_taken_back(proto::waiter* w, proto::device_queues& queues, waiting& wait,
+                   proto::matcher& filed_in) {
+  // An exception from progress may end the call only if nothing is under way any more.
+  std::exception_ptr kept;
+  progress_and_keep(wait, w, base::waiting_call::ANYBODY, kept);
+  const bool is_back = !w->is_over() && filed_in.take_back(*w);
+  if (is_back) queues.engine().shared.waiters.put(w);
+  if (kept && is_back) std::rethrow_exception(kept);
+  if (kept) queues.engine().errors.keep(kept);
+  return is_back;
+}
+
+status_t wait_for(proto::waiter* w, proto::device_queues& queues, int rank, waiting& wait,
+                  proto::matcher* filed_in) {
+  std::exception_ptr kept;
+  status_t result;
+  try {
+    wait_until_over(w, queues, rank, wait, filed_in, kept);
+    result = w->result();
+    const bool has_failed = w->has_failed();
+    queues.engine().shared.waiters.put(w);
+    if (has_failed) {
+      check_source(queues, rank, wait);
+      wait.throw_failed(std::exchange(kept, nullptr));
+    }
+  } catch (...) {
+    // The next call of progress throws it.
+    if (kept) queues.engine().errors.keep(kept);
+    throw;
+  }
   if (kept) std::rethrow_exception(kept);
   return result;
 }

@@ -178,6 +178,7 @@ template <class Start>
 LCI_COLD status_t run_blocking(const post_args& a, const permission& allow,
                                proto::device_queues& queues, proto::matcher* filed_in,
                                Start&& start) {
+  proto::no_progress_here::check(proto::handler_depth::now() + 1);
   proto::waiter* w = queues.engine().shared.waiters.get();
   w->arm(queues.engine().shared.waiters);
   const proto::user_side user{w, status_of(a, errorcode_t::done), true};

@@ -133,6 +133,25 @@ TEST_F(waiting_receive, after_several_errors__throws_one_and_leaves_the_others) 
   EXPECT_EQ(what_of([&] { me_.queues->progress(); }), "");
 }
 
+// The loss ends the call, and what it had kept reaches the program by the next round.
+TEST_F(waiting_receive, after_an_error_from_who_died__leaves_that_to_progress) {
+  const meanwhile later(
+      me_.core,
+      [&] {
+        me_.queues->engine().errors.keep(
+            std::make_exception_ptr(std::runtime_error("of somebody else")));
+      },
+      [&] { end(*second_, 1, false); });
+  EXPECT_THROW(receive(1), lci::peer_failure_error);
+  std::string left;
+  try {
+    me_.queues->progress();
+  } catch (const std::runtime_error& error) {
+    left = error.what();
+  }
+  EXPECT_EQ(left, "of somebody else");
+}
+
 // What is under way and leads to an object without code of the program.
 class leads : public testing::Test {
  protected:
