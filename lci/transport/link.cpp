@@ -234,8 +234,8 @@ bool link::end_late(time now) {
 bool link::progress(time now) {
   if (state_ == state::closed) return false;
   const bool is_up = pair_ != nullptr && pair_->now() == pair::state::connected;
-  bool any = !is_up && expire(now);
-  if (pair_ == nullptr) return any;
+  if (pair_ == nullptr) return expire(now);
+  bool any = !is_up && !is_pair_closed() && expire(now);
   if (is_up) {
     try {
       if (state_ == state::connecting && breach_ == nullptr) {
@@ -258,7 +258,9 @@ bool link::progress(time now) {
     }
   }
   if (is_pair_closed()) {
-    if (pair_->problem() == nullptr && !take_last(any)) return any;
+    const bool is_all = pair_->problem() != nullptr || take_last(any);
+    any |= expire(now);
+    if (!is_all) return any;
     end(pair_->problem(), pair_->why());
     any = true;
   }

@@ -245,6 +245,23 @@ TEST(results, limit__of_what_is_over_by_then) {
   }
 }
 
+// This side looks only after its limit, and after the other one has closed.
+TEST(results, limit__of_what_is_over_when_the_peer_leaves) {
+  both_ends e;
+  two_buffers m(1 << 20);
+  e.connect();
+  if (e.b.describe().find("by shared memory") == std::string::npos) GTEST_SKIP();
+  ASSERT_TRUE(e.run_both(e.b.read(m.local.view(), m.target.remote())));
+  lci::transfer_options options;
+  options.limit_s = 1e-9;
+  const lci::transfer read =
+      e.b.read(m.local.view(0, 4096), m.target.remote().slice(0, 4096), options);
+  for (int i = 0; i < 1000; ++i) e.a.process();
+  e.a.close();
+  ASSERT_TRUE(run({&e.b}, [&] { return read.is_done(); }));
+  EXPECT_NO_THROW(read.get());
+}
+
 TEST(results, limit__beyond_all_clocks_is_none) {
   both_ends e;
   two_buffers m(100);
