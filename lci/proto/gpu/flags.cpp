@@ -126,8 +126,8 @@ bool awaited_flags::has(wire::name preposted) noexcept {
 void awaited_flags::forget(int rank) noexcept {
   const std::lock_guard lock(lock_);
   const std::size_t gone = std::erase_if(list_, [rank](const waiting& w) {
-    // Relaxed: poll() reads it once more.
-    return w.rank == rank && w.word->load(std::memory_order_relaxed) == wire::FLAG_TAKEN;
+    // Relaxed: poll() reads it once more. Of a copy that has failed nobody is told.
+    return w.rank == rank && w.word->load(std::memory_order_relaxed) != wire::FLAG_SET;
   });
   count_.store(list_.size(), std::memory_order_relaxed);
   ctx_.engine.shared.expect(-static_cast<int>(gone));

@@ -345,3 +345,35 @@ TEST_F(preposted_receives, claim_of_who_takes_leave__brings_the_bytes_that_are_t
   EXPECT_TRUE(holds(*there, 2, 6000));
   expect_clean();
 }
+
+// What the sender would say of it is read no more.
+class failed_claims : public preposted_receives {
+ protected:
+  void expect_no_message(proto::peer_end how) {
+    encourage();
+    const auto there = receive(mem_kind::device, 7);
+    step_sender();
+    const auto here = send(mem_kind::device, 7, 2, 6000);
+    ASSERT_EQ(claims, 1u);
+    // Comes before the sender's own claim, and names a word of the test.
+    proto::gpu::flag_words& words = w[0].shared.gpu.flags;
+    proto::gpu::flag_word* const word = words.take();
+    ASSERT_NE(word, nullptr);
+    tell(0, 1, kind::claim, wire::claim{{0, 1}, 6000, words.place_of(word)});
+    ASSERT_FALSE(w[1].queues->gpu.preposted().is_quiet());
+    word->store(wire::FLAG_VOID, std::memory_order_relaxed);
+    w[1].queues->gpu.on_peer_ended(0, how);
+    EXPECT_TRUE(w[1].queues->gpu.preposted().is_quiet());
+    expect_clean();
+    EXPECT_TRUE(there->told.seen.empty());
+    proto::gpu::flag_words::give(word);
+  }
+};
+
+TEST_F(failed_claims, of_who_has_left__end_the_receive) {
+  expect_no_message(proto::peer_end::all_here);
+}
+
+TEST_F(failed_claims, of_who_has_failed__end_the_receive) {
+  expect_no_message(proto::peer_end::failed);
+}
