@@ -4,6 +4,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "lci/base/race_point.hpp"
 #include "lci/proto/gpu/common.hpp"
 #include "lci/proto/gpu/preposted_receives.hpp"
 #include "lci/proto/host/arrival.hpp"
@@ -75,31 +76,39 @@ void awaited_flags::wait_for(const waiting& one) noexcept {
   if (ctx_.engine.watch.end_of(one.rank) >= peer_end::all_here) forget(one.rank);
 }
 
+template <class Those>
+void awaited_flags::erase(Those those) noexcept {
+  const std::lock_guard lock(lock_);
+  const std::size_t gone = std::erase_if(list_, those);
+  count_.store(list_.size(), std::memory_order_relaxed);
+  ctx_.engine.shared.expect(-static_cast<int>(gone));
+}
+
 std::size_t awaited_flags::poll() noexcept {
   if (count_.load(std::memory_order_relaxed) == 0) return 0;
   std::size_t found = 0;
-  for (;;) {
+  for (;; ++found) {
     waiting one;
     bool is_good = false;
     {
       const std::lock_guard lock(lock_);
-      std::size_t i = 0;
       std::uint64_t value = 0;
-      for (; i < list_.size(); ++i) {
+      const auto at = std::find_if(list_.begin(), list_.end(), [&value](const waiting& w) {
+        if (w.is_acted_on) return false;
         // edge flag.set: the bytes of the copy, which the GPU orders before its store.
-        value = list_[i].word->load(std::memory_order_acquire);
-        if (value != wire::FLAG_TAKEN) break;
-      }
-      if (i == list_.size()) return found;
-      one = list_[i];
+        value = w.word->load(std::memory_order_acquire);
+        return value != wire::FLAG_TAKEN;
+      });
+      if (at == list_.end()) return found;
+      at->is_acted_on = true;
       is_good = value == wire::FLAG_SET;
-      list_.erase(list_.begin() + static_cast<std::ptrdiff_t>(i));
-      count_.store(list_.size(), std::memory_order_relaxed);
-      ctx_.engine.shared.expect(-1);
+      one = *at;
     }
-    one.word->store(0, std::memory_order_release);  // edge flag.free
-    ++found;
+    LCI_RACE_POINT("flags.poll.before_act");
     if (is_good) act(one);
+    erase([word = one.word](const waiting& w) { return w.word == word; });
+    // Only now: the peer may announce it again at once.
+    one.word->store(0, std::memory_order_release);  // edge flag.free
   }
 }
 
@@ -124,13 +133,10 @@ bool awaited_flags::has(wire::name preposted) noexcept {
 }
 
 void awaited_flags::forget(int rank) noexcept {
-  const std::lock_guard lock(lock_);
-  const std::size_t gone = std::erase_if(list_, [rank](const waiting& w) {
+  erase([rank](const waiting& w) {
     // Relaxed: poll() reads it once more. Of a copy that has failed nobody is told.
     return w.rank == rank && w.word->load(std::memory_order_relaxed) != wire::FLAG_SET;
   });
-  count_.store(list_.size(), std::memory_order_relaxed);
-  ctx_.engine.shared.expect(-static_cast<int>(gone));
 }
 
 }  // namespace lci::proto::gpu

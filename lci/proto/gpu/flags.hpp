@@ -1,7 +1,7 @@
 // News that a GPU brings by itself: behind its copy it stores into a word of host memory that the
 // target polls, which spares the way through the sender's processor. Here is what the target looks
 // for; the words are in flag_words.hpp. One per device. Threads: shared. Always true: what waits
-// for a word acts once.
+// for a word acts once, and is seen here until it has.
 #pragma once
 
 #include <atomic>
@@ -45,7 +45,7 @@ class awaited_flags {
   std::size_t poll() noexcept;
   // That rank has ended. Words that it has set are acted on by the next poll().
   void forget(int rank) noexcept;
-  // A word is waited for, or set and not acted on, that ends the message for this receive.
+  // A word is waited for, or set and not yet acted on, that ends the message for this receive.
   bool has(wire::name preposted) noexcept;
 
  private:
@@ -57,12 +57,15 @@ class awaited_flags {
     bool is_landing = false;
     wire::landing what;
     const std::byte* from = nullptr;
-    wire::name preposted;  // our pre-posted receive that was claimed; none: {}
+    wire::name preposted;      // our pre-posted receive that was claimed; none: {}
+    bool is_acted_on = false;  // by a thread that erases it afterwards
   };
   void act(const waiting& on) noexcept;
   // The caller has a place.
   void wait_for(const waiting& one) noexcept;
   void wait_for(waiting one, std::uint64_t where) noexcept;
+  template <class Those>
+  void erase(Those those) noexcept;
 
   context& ctx_;
   preposted_receives& preposted_;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lci/errors.hpp"
+#include "tests/support/race_hook.hpp"
 #include "tests/unit/proto/preposted_world.hpp"
 
 using namespace lci::test;  // NOLINT: a test reads better without the prefix
@@ -342,6 +343,23 @@ TEST_F(preposted_receives, claim_of_who_takes_leave__brings_the_bytes_that_are_t
   w[0].fabric->leave();
   w.step(20);
   ASSERT_TRUE(w[1].core.peers.has_ended(0));
+  EXPECT_TRUE(holds(*there, 2, 6000));
+  expect_clean();
+}
+
+// Another thread notices the end of the rank between our look at the flag and what it brings.
+TEST_F(preposted_receives, claim_whose_flag_is_acted_on__brings_the_bytes_after_the_end) {
+  if (!has_race_points) GTEST_SKIP() << RACE_POINTS_MISSING;
+  encourage();
+  const auto there = receive(mem_kind::device, 7);
+  step_sender();
+  const auto here = send(mem_kind::device, 7, 2, 6000);
+  step_sender();
+  race_hook hook(
+      "flags.poll.before_act",
+      [&] { w[1].queues->gpu.on_peer_ended(0, proto::peer_end::all_here); }, 1);
+  w.step(20);
+  ASSERT_EQ(hook.hits(), 1);
   EXPECT_TRUE(holds(*there, 2, 6000));
   expect_clean();
 }
