@@ -132,6 +132,15 @@ bool awaited_flags::has(wire::name preposted) noexcept {
   });
 }
 
+bool awaited_flags::is_set(int rank, std::uint32_t imm) noexcept {
+  const std::lock_guard lock(lock_);
+  return std::any_of(list_.begin(), list_.end(), [rank, imm](const waiting& w) {
+    // Relaxed, as in forget(), which keeps what is set here.
+    return w.rank == rank && w.imm == imm &&
+           w.word->load(std::memory_order_relaxed) == wire::FLAG_SET;
+  });
+}
+
 void awaited_flags::forget(int rank) noexcept {
   erase([rank](const waiting& w) {
     // Relaxed: poll() reads it once more. Of a copy that has failed nobody is told.

@@ -47,6 +47,8 @@ class awaited_flags {
   void forget(int rank) noexcept;
   // A word is waited for, or set and not yet acted on, that ends the message for this receive.
   bool has(wire::name preposted) noexcept;
+  // A word is set, and not yet acted on, that says this.
+  bool is_set(int rank, std::uint32_t imm) noexcept;
 
  private:
   struct waiting {

@@ -77,6 +77,7 @@ class protocols final : public part, private accelerator_hook {
   void on_drop_receive(int rank, wire::name receiver) noexcept override {
     staged_.on_drop_receive(rank, receiver);
   }
+  bool has_heard(int rank, std::uint32_t imm) noexcept override { return flags_.is_set(rank, imm); }
   std::string_view change_word(mem::atomic_job& job) noexcept override {
     return context_.common.gpus.change_word(job);
   }

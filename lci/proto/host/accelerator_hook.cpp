@@ -41,6 +41,7 @@ class null_accelerator final : public accelerator_hook {
   write_way prepare_write(wire::name, send_side&) noexcept override { return write_way::ready; }
   void on_drop_send(int, wire::name) noexcept override {}
   void on_drop_receive(int, wire::name) noexcept override {}
+  bool has_heard(int, std::uint32_t) noexcept override { return false; }
   std::string_view change_word(mem::atomic_job&) noexcept override { return NOBODY; }
 
  private:

@@ -95,6 +95,8 @@ class accelerator_hook {
   // The other end has given up, and names a state of a transfer in pieces.
   virtual void on_drop_send(int rank, wire::name sender) noexcept = 0;
   virtual void on_drop_receive(int rank, wire::name receiver) noexcept = 0;
+  // A GPU of that rank has said so, as immediate data, and it is still to be acted on.
+  virtual bool has_heard(int rank, std::uint32_t imm) noexcept = 0;
 
   // ---- words ----
   // See mem::accelerator::atomic().

@@ -312,8 +312,13 @@ void end_sends_to(host_context& host, int rank) {
 
 void end_receives_from(host_context& host, int rank) {
   rendezvous_states& all = host.rendezvous;
-  for_each_of(all.recvs, all.making, rank,
-              [&](wire::name name) { step(host, name, recv_event::peer_ended); });
+  for_each_of(all.recvs, all.making, rank, [&](wire::name name) {
+    // Its bytes are there, and who acts on that ends it.
+    const bool is_whole = wire::has_short_name(name) &&
+                          host.accelerator->has_heard(
+                              rank, wire::kind_imm(wire::kind::fin_imm, wire::short_name(name)));
+    if (!is_whole) step(host, name, recv_event::peer_ended);
+  });
 }
 
 // In that state; null: that rank has none. Under the lock of the states.

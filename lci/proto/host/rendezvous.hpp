@@ -101,6 +101,7 @@ void on_drop_send(host_context& host, int rank, const wire::drop& body);
 void on_drop_receive(host_context& host, int rank, const wire::drop& body);
 // That rank has ended: it answers no request, or writes into no receive any more.
 void end_sends_to(host_context& host, int rank);
+// But for those of which a GPU has said that they are whole.
 void end_receives_from(host_context& host, int rank);
 
 // ---- for the accelerator ----

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "lci/errors.hpp"
+#include "tests/support/race_hook.hpp"
 #include "tests/support/sanitized.hpp"
 #include "tests/unit/proto/gpu_world.hpp"
 
@@ -205,4 +206,49 @@ TEST(gpu_leave, of_a_sender_whose_pieces_are_all_here__leaves_the_message_whole)
   one.expect_good();
   EXPECT_EQ(w.heard[1], 0u) << w.errors();
   w.expect_clean(1);
+}
+
+// The announcement of the flag and the leave are read in one round, before the flag is looked at.
+TEST(gpu_leave, of_a_sender_whose_gpu_has_set_the_flag__leaves_the_message_whole) {
+  gpu_options options;
+  options.sim.maps_arenas = true;
+  gpu_world w(options);
+  exchange one(w, verb::send, mem_kind::device, mem_kind::device, 20'000);
+  one.start();
+  for (int i = 0; i < 20 && w[1].queues->host.rendezvous.recvs.size() == 0; ++i) w.step_one(1);
+  for (int i = 0; i < 20 && one.near_.seen.empty(); ++i) w.step_one(0);
+  ASSERT_EQ(one.near_.seen.size(), 1u);
+  ASSERT_EQ(w.gpu(0).flagged(), 1u);
+  ASSERT_TRUE(one.far_.seen.empty());
+  w[0].fabric->leave();
+  w.step(20);
+  ASSERT_TRUE(w[1].core.peers.has_ended(0));
+  one.expect_good();
+  EXPECT_EQ(w[1].queues->engine().dropped.sum(), 0);
+  w.step(100);
+  EXPECT_TRUE(w.thrown.empty()) << w.errors();
+  w.expect_clean(0);
+  w.expect_clean(1);
+}
+
+// Another thread notices the end of the rank between our look at the flag and what it brings.
+TEST(gpu_leave, of_a_sender_whose_flag_is_acted_on__leaves_the_message_whole) {
+  if (!has_race_points) GTEST_SKIP() << RACE_POINTS_MISSING;
+  gpu_options options;
+  options.sim.maps_arenas = true;
+  gpu_world w(options);
+  exchange one(w, verb::send, mem_kind::device, mem_kind::device, 20'000);
+  one.start();
+  race_hook hook(
+      "flags.poll.before_act",
+      [&] {
+        w[1].core.peers.report(0, lci::net::peer_event::fail, "the test says so");
+        w[1].queues->engine().watch.look_for_ended();
+      },
+      1);
+  w.step(20);
+  ASSERT_EQ(hook.hits(), 1);
+  EXPECT_EQ(one.far_.seen.size(), 1u);
+  EXPECT_TRUE(one.there.holds(one.seed));
+  EXPECT_EQ(w[1].queues->engine().dropped.sum(), 0);
 }
