@@ -48,7 +48,7 @@ bool protocols::is_quiet() const noexcept {
 
 void protocols::on_peer_ended(int rank, peer_end how) noexcept {
   payloads_.on_peer_ended(rank);
-  staged_.end_sends_to(rank);
+  staged_.end_sends_to(rank, how);
   // Before, what says that bytes are there may still be to be read.
   if (how >= peer_end::all_here) {
     staged_.end_receives_from(rank);

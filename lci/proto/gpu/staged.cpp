@@ -290,6 +290,8 @@ void staged_transfers::on_drop_receive(int rank, wire::name receiver) noexcept {
   if (fail(recvs_, receiver, rank)) complain(rank, "the sender has given up");
 }
 
+// ---- of ranks that have ended ----
+
 bool staged_transfers::recv_side::needs_sender() const noexcept {
   return set == nullptr || std::any_of(slot.begin(), slot.end(), [&](const slot_copy& one) {
            return one.is_lent || (one.is_busy && one.index + through.count < pieces);
@@ -306,8 +308,29 @@ void staged_transfers::end_without_sender(wire::name name, int rank) noexcept {
   fail(recvs_, name, rank);
 }
 
-void staged_transfers::end_sends_to(int rank) noexcept {
-  for (std::uint32_t i = 0, n = sends_.slots(); i < n; ++i) fail(sends_, sends_.name_at(i), rank);
+bool staged_transfers::send_side::ends_at(peer_end how) const noexcept {
+  using in = staged_send_state;
+  // The ack may be what is still to be read.
+  if (state == in::filling_put || state == in::filled) return how >= peer_end::all_here;
+  if (!plan.is_put || state != in::filling) return true;
+  // It was acknowledged: only the ends of our own copies are waited for.
+  const auto copied =
+      std::count_if(slot.begin(), slot.end(), [](const slot_copy& one) { return one.is_busy; });
+  return done + static_cast<std::uint64_t>(copied) < pieces;
+}
+
+void staged_transfers::end_without_receiver(wire::name name, int rank, peer_end how) noexcept {
+  {
+    const std::lock_guard lock(lock_);
+    const send_side* const s = find_locked(sends_, name, rank);
+    if (s == nullptr || !s->ends_at(how)) return;
+  }
+  fail(sends_, name, rank);
+}
+
+void staged_transfers::end_sends_to(int rank, peer_end how) noexcept {
+  for (std::uint32_t i = 0, n = sends_.slots(); i < n; ++i)
+    end_without_receiver(sends_.name_at(i), rank, how);
 }
 
 void staged_transfers::end_receives_from(int rank) noexcept {

@@ -25,6 +25,7 @@
 
 #include "lci/base/spinlock.hpp"
 #include "lci/data/slot_table.hpp"
+#include "lci/proto/engine/part.hpp"
 #include "lci/proto/gpu/devices.hpp"
 #include "lci/proto/gpu/flag_words.hpp"
 #include "lci/proto/gpu/staged_states.hpp"
@@ -67,8 +68,8 @@ class staged_transfers {
   void on_drop_send(int rank, wire::name sender) noexcept;
   void on_drop_receive(int rank, wire::name receiver) noexcept;
   // That rank has ended; of the second: and all that it had sent here is in. What has got all its
-  // pieces goes on.
-  void end_sends_to(int rank) noexcept;
+  // pieces goes on, as does a put that is acknowledged or, before all is in, may be.
+  void end_sends_to(int rank, peer_end how) noexcept;
   void end_receives_from(int rank) noexcept;
   // A piece that the network carries is there, or will not be, which somebody has said or will.
   void arrived(wire::name name, std::uint64_t index, bool ok) noexcept {
@@ -121,6 +122,9 @@ class staged_transfers {
     bool is_landing = false;     // one piece, to one of our slots
     flag_word* flag = nullptr;   // landing: which the GPU sets
     wire::landing body;          // landing without a flag: to be sent
+
+    // What it waits for does not come from a receiver that has ended so far.
+    bool ends_at(peer_end how) const noexcept;
   };
   struct recv_side : side {
     using event = staged_recv_event;
@@ -171,6 +175,7 @@ class staged_transfers {
   void start(wire::name name, recv_side& s) noexcept;
   bool lend_slots(wire::name self, recv_side& s) noexcept;
   void end_without_sender(wire::name name, int rank) noexcept;
+  void end_without_receiver(wire::name name, int rank, peer_end how) noexcept;
   bool take_slots(send_side& s, bool& never) noexcept;
   void register_source(send_plan& plan);
   void begin_send(wire::name name, send_side& s) noexcept;

@@ -252,3 +252,50 @@ TEST(gpu_leave, of_a_sender_whose_flag_is_acted_on__leaves_the_message_whole) {
   EXPECT_TRUE(one.there.holds(one.seed));
   EXPECT_EQ(w[1].queues->engine().dropped.sum(), 0);
 }
+
+// In one of our slots, and in pieces.
+TEST(gpu_leave, of_a_target_that_has_acknowledged_a_put__leaves_it_done) {
+  for (const std::size_t size : {500, 20'000}) {
+    gpu_options options;
+    options.sim.maps_arenas = true;
+    gpu_world w(options);
+    exchange one(w, verb::put, mem_kind::device, mem_kind::host, size);
+    one.start();
+    ASSERT_TRUE(w.step_until([&] { return bool(one.there.holds(one.seed)); }));
+    ASSERT_FALSE(one.is_over()) << "the ack is still to be read";
+    w[0].queues->gpu.on_peer_ended(1, proto::peer_end::left);
+    EXPECT_TRUE(w.step_until([&] { return one.is_over(); }));
+    one.expect_good();
+    exchange two(w, verb::put, mem_kind::device, mem_kind::host, size);
+    two.start();
+    ASSERT_TRUE(w.step_until([&] { return bool(two.there.holds(two.seed)); }));
+    ASSERT_FALSE(two.is_over());
+    w[0].queues->gpu.on_peer_ended(1, proto::peer_end::all_here);
+    w.step(50);
+    EXPECT_TRUE(two.near_.seen.empty());
+    EXPECT_TRUE(w.thrown.empty()) << w.errors();
+    w.expect_clean(0);
+    w.expect_clean(1);
+  }
+}
+
+// Nothing is needed of the target any more, only the end of our own copy.
+TEST(gpu_leave, of_a_target_whose_ack_was_read_before_the_copy_ended__leaves_the_put_done) {
+  gpu_options options;
+  options.sim.maps_arenas = true;
+  gpu_world w(options);
+  fake_gpu::settings slow;
+  slow.max_delay = 2000;
+  w.gpu(0).set(slow);
+  exchange one(w, verb::put, mem_kind::device, mem_kind::host, 500);
+  one.start();
+  ASSERT_TRUE(w.step_until([&] { return bool(one.there.holds(one.seed)); }));
+  w.step(3);
+  ASSERT_EQ(w.gpu(0).under_way(), 1u);
+  for (const auto how : {proto::peer_end::left, proto::peer_end::all_here})
+    w[0].queues->gpu.on_peer_ended(1, how);
+  EXPECT_TRUE(w.step_until([&] { return one.is_over(); }));
+  one.expect_good();
+  w.expect_clean(0);
+  w.expect_clean(1);
+}
