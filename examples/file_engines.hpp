@@ -192,16 +192,20 @@ class uring_engine_t : public file_engine_t {
       put(one.slot);
     }
     under_way_ += reads.size();
-    io_uring_submit(&ring_);
+    hand_over();
   }
   void reap(std::vector<file_read_done>& done, bool wait) override {
     const size_t before = done.size();
     while (under_way_ != 0) {
+      hand_over();
       io_uring_cqe* entry = nullptr;
       const bool must = wait && done.size() == before;
+      // Of reads that the kernel has not taken no answer comes.
+      const bool can_sleep = must && io_uring_sq_ready(&ring_) < under_way_;
       const int error =
-          must ? io_uring_wait_cqe(&ring_, &entry) : io_uring_peek_cqe(&ring_, &entry);
-      if (error == -EINTR) continue;
+          can_sleep ? io_uring_wait_cqe(&ring_, &entry) : io_uring_peek_cqe(&ring_, &entry);
+      if (error == -EAGAIN && must) std::this_thread::yield();
+      if (error == -EINTR || (error == -EAGAIN && must)) continue;
       if (error != 0) return;
       const size_t slot = io_uring_cqe_get_data64(entry);
       const int result = entry->res;
@@ -221,24 +225,22 @@ class uring_engine_t : public file_engine_t {
   };
   void put(size_t slot) {
     const row& one = reads_[slot];
-    io_uring_sqe* entry = io_uring_get_sqe(&ring_);
-    // There is room for each slot once; what waits in the queue is handed over.
-    if (entry == nullptr) {
-      io_uring_submit(&ring_);
-      entry = io_uring_get_sqe(&ring_);
-    }
+    io_uring_sqe* const entry = io_uring_get_sqe(&ring_);  // there is room for each slot once
     io_uring_prep_read(entry, file_, one.what.to + one.got,
                        static_cast<unsigned>(one.what.size - one.got), one.what.offset + one.got);
     if (threads_ > 1) entry->flags |= IOSQE_ASYNC;
     io_uring_sqe_set_data64(entry, slot);
+  }
+  // The kernel may take only some, or none for now (-EAGAIN); the rest stays in the queue.
+  void hand_over() {
+    while (io_uring_sq_ready(&ring_) != 0 && io_uring_submit(&ring_) > 0) continue;
   }
   void take(size_t slot, int result, std::vector<file_read_done>& done) {
     row& one = reads_[slot];
     if (result > 0) one.got += static_cast<size_t>(result);
     const bool again = result == -EINTR || result == -EAGAIN;
     if (again || (result > 0 && one.got < one.what.size)) {
-      put(slot);
-      io_uring_submit(&ring_);
+      put(slot);  // reap() hands it over
       return;
     }
     --under_way_;

@@ -8,11 +8,24 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
+#include <memory>
 #include <stdexcept>
 
 #include "examples/file_checksum.hpp"
 #include "lci/base/descriptor.hpp"
 #include "tests/support/leak_guard.hpp"
+
+#ifdef FILE_RING_HAS_URING
+// The linker takes these in place of liburing's own.
+extern "C" int __real_io_uring_submit(io_uring* ring);
+extern "C" int __wrap_io_uring_submit(io_uring* ring);
+static int refusals = 0;  // of the next submissions
+int __wrap_io_uring_submit(io_uring* ring) {
+  if (refusals == 0) return __real_io_uring_submit(ring);
+  --refusals;
+  return -EAGAIN;
+}
+#endif
 
 namespace {
 
@@ -124,6 +137,36 @@ TEST_P(file_ring_test, end__waits_for_what_is_under_way) {
 INSTANTIATE_TEST_SUITE_P(engines, file_ring_test,
                          testing::Values("pread", "uring", "cufile", "auto"),
                          [](const auto& one) { return std::string(one.param); });
+
+#ifdef FILE_RING_HAS_URING
+// The first refusal meets submit(), the others those who wait for what was not handed over.
+TEST(file_ring_uring_test, submit__what_the_kernel_refuses_for_now_is_handed_over_later) {
+  const descriptor file = make_file();
+  file_ring_options options;
+  options.engine = "uring";
+  std::unique_ptr<file_ring> ring;
+  try {
+    ring = std::make_unique<file_ring>(file.get(), options);
+  } catch (const std::runtime_error& error) {
+    GTEST_SKIP() << error.what();
+  }
+  std::vector<char> bytes(4000);
+  for (size_t i = 0; i < 4; ++i) ring->prepare({bytes.data() + i * 1000, 1000, i * 1000, i});
+  refusals = 3;
+  ring->submit();
+  std::vector<file_result> results;
+  ring->wait(results, 4);
+  EXPECT_EQ(refusals, 0);
+  ASSERT_EQ(results.size(), 4u);
+  EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), contents().begin()));
+  // Its end waits for them as well.
+  ring->prepare({bytes.data(), 1000, 0, 1});
+  refusals = 3;
+  ring->submit();
+  ring.reset();
+  EXPECT_EQ(refusals, 0);
+}
+#endif
 
 TEST(file_ring_options_test, engine__unknown_is_refused) {
   const descriptor file = make_file();
