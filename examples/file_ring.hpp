@@ -2,7 +2,7 @@
 // once, wait for those that have ended. GPU memory is filled through pinned slots, one a request,
 // and a copy engine, so reads and copies overlap; cuFile needs no slots. To be taken along by other
 // programs together with file_engines.hpp. Threads: one at a time. Always true: a request that
-// was submitted is reported once; its memory belongs to the ring until then.
+// was submitted is reported once, even if its copy fails; until then its memory is the ring's.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,8 @@ struct file_request {
 
 struct file_result {
   uint64_t tag = 0;
-  int64_t bytes = 0;  // fewer than wanted: the end of the file; negative: an errno value
+  // Fewer than wanted: the end of the file; negative: an errno value, -EIO if a copy failed.
+  int64_t bytes = 0;
 };
 
 struct file_ring_options {
@@ -52,8 +53,11 @@ class file_ring {
     stage_ = static_cast<char*>(pinned_->allocate(options_.depth * options_.piece));
   }
   ~file_ring() {
-    std::vector<file_result> rest;
-    while (under_way() != 0) wait(rest, 1);
+    try {
+      std::vector<file_result> rest;
+      while (under_way() != 0) wait(rest, 1);
+    } catch (...) {  // nobody is left to tell; the ends of the engine and the copier wait, too
+    }
     engine_.reset();
     copier_.reset();
     if (stage_ != nullptr) pinned_->deallocate(stage_);
@@ -140,22 +144,35 @@ class file_ring {
     done_.clear();
     engine_->reap(done_, must);
     for (const file_read_done& one : done_) {
-      slot_t& slot = slots_[one.slot];
-      slot.bytes = one.bytes;
+      slots_[one.slot].bytes = one.bytes;
       --reading_;
-      if (!copier_ || one.bytes <= 0) {
-        give_back(one.slot, out);
-        continue;
-      }
+      if (copier_ && one.bytes > 0 && start_copy(one.slot)) continue;
+      give_back(one.slot, out);
+    }
+  }
+  // False: it cannot be copied, and this request alone has failed: others were read as well.
+  bool start_copy(size_t number) {
+    slot_t& slot = slots_[number];
+    try {
       slot.copy =
-          copier_->start(slot.request.to, stage_of(one.slot), static_cast<size_t>(one.bytes));
-      copying_.push_back(one.slot);
+          copier_->start(slot.request.to, stage_of(number), static_cast<size_t>(slot.bytes));
+      copying_.push_back(number);
+      return true;
+    } catch (const std::exception&) {
+      slot.bytes = -EIO;
+      return false;
     }
   }
   void take_copies(std::vector<file_result>& out, bool must) {
     if (copying_.empty()) return;
-    if (must) copier_->wait(slots_[copying_.front()].copy);
-    const uint64_t ended = copier_->ended();
+    uint64_t ended = 0;
+    try {
+      if (must) copier_->wait(slots_[copying_.front()].copy);
+      ended = copier_->ended();
+    } catch (const std::exception&) {  // which of them have failed, it does not say
+      for (const size_t slot : copying_) slots_[slot].bytes = -EIO;
+      ended = slots_[copying_.back()].copy;
+    }
     while (!copying_.empty() && slots_[copying_.front()].copy <= ended) {
       give_back(copying_.front(), out);
       copying_.pop_front();

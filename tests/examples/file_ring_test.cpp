@@ -14,6 +14,7 @@
 #include "examples/file_checksum.hpp"
 #include "lci/base/descriptor.hpp"
 #include "tests/support/leak_guard.hpp"
+#include "tests/support/mock_cuda/mock_cuda.hpp"
 
 #ifdef FILE_RING_HAS_URING
 // The linker takes these in place of liburing's own.
@@ -167,6 +168,83 @@ TEST(file_ring_uring_test, submit__what_the_kernel_refuses_for_now_is_handed_ove
   EXPECT_EQ(refusals, 0);
 }
 #endif
+
+// Copies that fail, into memory of a GPU that the mock driver makes.
+class file_ring_mock_test : public testing::Test {
+ protected:
+  static constexpr size_t REQUESTS = 4, PIECE = 4096;
+
+  void SetUp() override {
+    if (std::getenv("LCI_MOCK_CUDA_ENGINE") == nullptr) GTEST_SKIP() << "not on the mock driver";
+    mock_ = lci::test::load_mock_cuda("");
+    ASSERT_NE(mock_, nullptr);
+    memory_ = lci::buffer::create(REQUESTS * PIECE, 0);
+    open_ring();
+  }
+  void open_ring() {
+    file_ring_options options;
+    options.depth = REQUESTS;
+    options.threads = 2;
+    options.device = 0;
+    options.piece = PIECE;
+    options.engine = "pread";
+    ring_ = std::make_unique<file_ring>(file_.get(), options);
+  }
+  void submit_all() {
+    for (uint64_t i = 0; i < REQUESTS; ++i)
+      ring_->prepare({static_cast<char*>(memory_.data()) + i * PIECE, PIECE, i * PIECE, i});
+    ring_->submit();
+  }
+  // Waits for all: each is reported once. How many have failed.
+  size_t failed_of_all() {
+    std::vector<file_result> results;
+    ring_->wait(results, REQUESTS);
+    uint64_t tags = 0;
+    size_t failed = 0;
+    for (const file_result& one : results) {
+      tags |= uint64_t{1} << one.tag;
+      failed += one.bytes == -EIO;
+      EXPECT_TRUE(one.bytes == -EIO || one.bytes == int64_t{PIECE}) << one.bytes;
+    }
+    EXPECT_EQ(results.size(), REQUESTS);
+    EXPECT_EQ(tags, (uint64_t{1} << REQUESTS) - 1);
+    EXPECT_EQ(ring_->under_way(), 0u);
+    return failed;
+  }
+  const descriptor file_ = make_file();
+  lci::test::mock_cuda* mock_ = nullptr;
+  lci::buffer memory_;
+  std::unique_ptr<file_ring> ring_;
+};
+
+TEST_F(file_ring_mock_test, wait__a_copy_that_cannot_start_fails_its_request_alone) {
+  for (const int which : {1, 2, 4}) {
+    mock_->fail_nth("cuMemcpyAsync", which, lci::cuda::abi::result::launch_failed);
+    submit_all();
+    EXPECT_EQ(failed_of_all(), 1u) << which;
+  }
+  submit_all();
+  EXPECT_EQ(failed_of_all(), 0u);  // all slots are there
+}
+
+TEST_F(file_ring_mock_test, wait__a_copy_that_fails_is_reported_with_those_under_way) {
+  mock_->fail_nth("cuEventQuery", 1, lci::cuda::abi::result::launch_failed);
+  submit_all();
+  EXPECT_GE(failed_of_all(), 1u);
+  submit_all();
+  EXPECT_EQ(failed_of_all(), 0u);
+}
+
+TEST_F(file_ring_mock_test, end__returns_when_copies_fail) {
+  for (const char* const call : {"cuMemcpyAsync", "cuEventQuery"}) {
+    open_ring();
+    mock_->fail_nth(call, 1, lci::cuda::abi::result::launch_failed);
+    const size_t before = mock_->count(call);
+    submit_all();
+    ring_.reset();
+    EXPECT_GT(mock_->count(call), before);
+  }
+}
 
 TEST(file_ring_options_test, engine__unknown_is_refused) {
   const descriptor file = make_file();
