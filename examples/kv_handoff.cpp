@@ -8,6 +8,7 @@
 // them; reading a peer's memory; a peer that dies and one that takes its place.
 #include <lci/transport.hpp>
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,8 +17,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <numeric>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -62,8 +65,10 @@ bool is_right(std::size_t page, const std::uint64_t* words, std::size_t bytes) {
 
 // Pages in groups of eight, in random order. Every other group is a batch with one notification,
 // the pages of the others have one each.
-int prefill(const plan& all, const std::string& url, const std::string& cache_text,
-            const std::string& done_text) {
+int prefill(const plan& all) {
+  std::string url, cache_text, done_text;
+  if (!(std::cin >> url >> cache_text >> done_text))
+    throw std::runtime_error("prefill is started by decode");
   const lci::remote_buffer cache = lci::remote_buffer::parse(cache_text);
   std::vector<std::uint8_t> is_done(all.pages());
   std::vector<std::uint64_t> words(all.bytes() / sizeof(std::uint64_t));
@@ -103,15 +108,25 @@ int prefill(const plan& all, const std::string& url, const std::string& cache_te
   return 0;
 }
 
-pid_t start_prefill(const plan& all, std::size_t largest, const std::string& url,
-                    const std::string& cache, const std::string& done) {
+// Everybody on the machine can read a command line, and the URL has the secret: the texts go
+// through a pipe, which holds them until they are read.
+pid_t start_prefill(const plan& all, std::size_t largest, const std::string& texts) {
   const std::string pages = std::to_string(all.pages()), kib = std::to_string(largest / 1024);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0 ||
+      write(ends[1], texts.data(), texts.size()) != static_cast<ssize_t>(texts.size()))
+    throw std::runtime_error("no pipe to prefill");
+  close(ends[1]);
   const pid_t child = fork();
-  if (child != 0) return child;
-  execl("/proc/self/exe", "kv_handoff", pages.c_str(), kib.c_str(), url.c_str(), cache.c_str(),
-        done.c_str(), static_cast<char*>(nullptr));
-  std::perror("kv_handoff: exec");
-  _exit(1);
+  if (child == 0) {
+    dup2(ends[0], STDIN_FILENO);
+    execl("/proc/self/exe", "kv_handoff", pages.c_str(), kib.c_str(), "prefill",
+          static_cast<char*>(nullptr));
+    std::perror("kv_handoff: exec");
+    _exit(1);
+  }
+  close(ends[0]);
+  return child;
 }
 
 int decode(const plan& all, std::size_t largest) {
@@ -122,9 +137,9 @@ int decode(const plan& all, std::size_t largest) {
   write_only.can_read = false;
   read_only.can_write = false;
   lci::transport from_prefill;
-  const std::string url = from_prefill.bind(), cache_text = cache.remote(write_only).to_string(),
-                    done_text = done_map.remote(read_only).to_string();
-  pid_t child = start_prefill(all, largest, url, cache_text, done_text);
+  const std::string texts = from_prefill.bind() + " " + cache.remote(write_only).to_string() + " " +
+                            done_map.remote(read_only).to_string() + "\n";
+  pid_t child = start_prefill(all, largest, texts);
 
   std::size_t right = 0, wrong = 0, notes = 0;
   bool was_killed = false;
@@ -154,7 +169,7 @@ int decode(const plan& all, std::size_t largest) {
       kill(child, SIGKILL);
       waitpid(child, nullptr, 0);
       std::printf("prefill was killed after %zu pages; a new one sends the rest\n", right);
-      child = start_prefill(all, largest, url, cache_text, done_text);
+      child = start_prefill(all, largest, texts);
     }
   }
   from_prefill.close();
@@ -179,7 +194,7 @@ int main(int argc, char** argv) try {
     return 77;
   }
   const plan all(pages, kib * 1024);
-  return argc > 5 ? prefill(all, argv[3], argv[4], argv[5]) : decode(all, kib * 1024);
+  return argc > 3 ? prefill(all) : decode(all, kib * 1024);
 } catch (const std::exception& e) {
   std::fprintf(stderr, "kv_handoff: %s\n", e.what());
   return 1;
