@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 
 #include "file_checksum.hpp"
 #include "file_ring.hpp"
@@ -111,7 +112,8 @@ int use(int daemon, const settings& s) {
   // gives it.
   if (is_gpu) lci::buffer::serve();
   lci::buffer memory = lci::buffer::create(size, is_gpu ? 0 : lci::buffer::HOST);
-  say(daemon, s.file);
+  // The daemon has a working directory of its own.
+  say(daemon, std::filesystem::absolute(s.file).string());
   say(daemon, memory.export_handle());
   const std::string answer = hear(daemon);
   lci::buffer::stop_serving();
@@ -155,7 +157,8 @@ int both(settings s) {
   close(ends[0]);
   int childs = 0;
   waitpid(child, &childs, 0);
-  return status != 0 ? status : childs;
+  if (status != 0) return status;
+  return WIFEXITED(childs) ? WEXITSTATUS(childs) : 1;
 }
 
 sockaddr_un address_of(const std::string& path) {
