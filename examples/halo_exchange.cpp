@@ -102,6 +102,14 @@ int main(int argc, char** argv) {
   if (argc > 1) plate::size = std::strtoul(argv[1], nullptr, 10);
   if (argc > 2) steps = std::atoi(argv[2]);
   lci::g_runtime_init();
+  if (plate::size < size_t(lci::get_rank_n())) {
+    // A band without a row would send the row that it receives.
+    if (lci::get_rank_me() == 0)
+      std::fputs("usage: halo_exchange [size] [steps]: a row for each process, or more\n", stderr);
+    lci::barrier();  // it is said before the first process ends, and with it the job
+    lci::g_runtime_fina();
+    return 2;
+  }
   band_t alone(0, 1);
   for (int step = 0; step < steps; ++step) alone.advance(step);
   const bool messages = run("send and receive", by_messages, alone);

@@ -42,7 +42,7 @@ struct band_t {
   std::vector<double> at[2];
 };
 
-// A neighbour of a band, and which rows of the band the two share.
+// A neighbour of a band, and which rows of the band the two share. Each band has a row of its own.
 struct neighbour_t {
   int rank;
   size_t halo;  // row that the neighbour fills
