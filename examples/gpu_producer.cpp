@@ -3,6 +3,8 @@
 // The threads of a kernel send tagged messages, and active messages to a handler, as a host would.
 // The host of the next rank receives the former with post_recv() and counts the latter. Neither
 // knows that a kernel has sent them.
+#include <algorithm>
+
 #include "kernel.hpp"
 
 namespace {
@@ -38,6 +40,20 @@ struct producer_t {
 
 std::atomic<uint64_t> sum{0};  // of what active messages have brought
 
+// Collective. A kernel that has failed has not sent all: the next rank would wait for ever.
+void leave_if_one_failed(int mine) {
+  std::vector<int> all;
+  all.resize(size_t(lci::get_rank_n()));
+  lci::allgather(&mine, all.data(), sizeof(mine));
+  const auto is_ok = [](int one) { return gpu::status(one) == gpu::status::ok; };
+  if (std::all_of(all.begin(), all.end(), is_ok)) return;
+  std::printf("rank %d: its kernel has ended: %s\n", lci::get_rank_me(),
+              gpu::text_of(gpu::status(mine)));
+  std::fflush(stdout);
+  lci::barrier();  // all have said it
+  std::_Exit(1);   // receives are still posted, into memory that cannot be freed
+}
+
 int run(processor_t& processor, uint64_t items) {
   const int me = lci::get_rank_me(), n = lci::get_rank_n();
   gpu::endpoint_t endpoint =
@@ -57,24 +73,24 @@ int run(processor_t& processor, uint64_t items) {
   lci::barrier();  // all handlers are there
   processor.run(4, processor.threads(64),
                 producer_t{endpoint, (me + 1) % n, items, counted, result}, endpoint);
+  leave_if_one_failed(processor.read(result, 1)[0]);
   uint64_t wanted = 0, wrong = 0;
   for (uint64_t i = 0; i < items; ++i) wanted += item(i).square;
   while (uint64_t(lci::counter_get(received)) < items || sum < wanted) lci::progress();
   for (uint64_t i = 0; i < items; ++i)
     wrong += got[i].number != i || got[i].square != item(i).square;
   wrong += sum != wanted;
-  const auto status = gpu::status(processor.read(result, 1)[0]);
-  std::printf("rank %d: %s of rank %d sent %llu messages and as many active ones: %s, %llu wrong\n",
-              me, processor.name().c_str(), (me + n - 1) % n,
-              static_cast<unsigned long long>(items), gpu::text_of(status),
-              static_cast<unsigned long long>(wrong));
+  std::printf(
+      "rank %d: %s of rank %d sent %llu messages and as many active ones: success, %llu wrong\n",
+      me, processor.name().c_str(), (me + n - 1) % n, static_cast<unsigned long long>(items),
+      static_cast<unsigned long long>(wrong));
   lci::barrier();
   processor.free(result);
   lci::deregister_rcomp(counted);
   lci::free_comp(&handler);
   lci::free_comp(&received);
   lci::free_gpu_endpoint(&endpoint);
-  return wrong != 0 || status != gpu::status::ok;
+  return wrong != 0;
 }
 
 }  // namespace
