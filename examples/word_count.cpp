@@ -80,7 +80,14 @@ int report(std::string_view text, double seconds) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string text = words::read_text({argv + 1, argv + argc});
+  std::string text;
+  try {
+    text = words::read_text({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\nusage: word_count [file...], or all of %s\n", error.what(),
+                 words::USUAL_TEXTS);
+    return 2;
+  }
   lci::g_runtime_init();
   const int me = lci::get_rank_me(), n = lci::get_rank_n();
   lci::comp_t words_handler = lci::alloc_handler_x(on_words).zero_copy_am(true)();

@@ -22,12 +22,15 @@ using counts_t = std::map<std::string, uint64_t, std::less<>>;
 // Longer runs of letters are cut, so that a word always fits in a packet.
 inline constexpr size_t MAX_LENGTH = 64;
 
+// A directory of texts that every Debian and Ubuntu has.
+inline constexpr const char* USUAL_TEXTS = "/usr/share/common-licenses";
+
 inline bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 
-// The text of all named files; without names, of a directory that every Debian and Ubuntu has.
+// The text of all named files; without names, of the usual ones. Throws what says which is missing.
 inline std::string read_text(std::vector<std::string> files) {
   if (files.empty()) {
-    for (const auto& entry : std::filesystem::directory_iterator("/usr/share/common-licenses")) {
+    for (const auto& entry : std::filesystem::directory_iterator(USUAL_TEXTS)) {
       if (entry.is_regular_file()) files.push_back(entry.path().string());
     }
     std::sort(files.begin(), files.end());
