@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
@@ -37,6 +38,13 @@ constexpr int MOST_SEATS = 512;
 constexpr std::uint32_t MOST_IN_WINDOW = 64;
 constexpr const char* BOARD_VARIABLE = "LCI_PERF_BOARD";
 constexpr const char* RANK_VARIABLE = "LCI_PERF_RANK";
+
+// Messages of that size after which their arrival is counted, `most` of short ones. Long ones are
+// counted before contestant::await() takes a slow measurement for one that does not go on.
+constexpr std::uint64_t step_of(std::uint64_t size, std::uint64_t most) {
+  constexpr std::uint64_t BYTES = 64u << 20;
+  return std::clamp<std::uint64_t>(BYTES / size, 1, most);
+}
 
 struct order {
   measure what = measure::latency;

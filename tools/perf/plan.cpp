@@ -163,7 +163,7 @@ order make_order(const row& what, std::uint64_t count) {
   if (what.what == measure::rate && what.op != operation::sendrecv) {
     // A stream, which the receiver stops only at its end; reads wait for their data.
     const std::uint64_t most = what.op == operation::get ? MOST_IN_WINDOW : 1'000'000;
-    o.window = static_cast<std::uint32_t>(std::min(count, most));
+    o.window = static_cast<std::uint32_t>(std::min(count, step_of(what.size, most)));
   } else {
     o.window = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
         IN_FLIGHT / what.size, 1, std::min<std::uint64_t>(MOST_IN_WINDOW, count)));

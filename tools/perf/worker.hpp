@@ -101,9 +101,9 @@ void start(Port& port, char* data, std::size_t size, bool is_last) {
 // Messages there and back: half the time of a round trip is the way of one.
 template <class Port>
 void round_trips(seat& s, Port& port, char* out, char* in, const order& o) {
-  constexpr std::uint64_t STEP = 1u << 14;  // seldom enough that counting costs nothing
-  for (std::uint64_t done = 0; done < o.count; done += STEP) {
-    const std::uint64_t more = std::min(STEP, o.count - done);
+  const std::uint64_t step = step_of(o.size, 1u << 14);  // so seldom that counting costs nothing
+  for (std::uint64_t done = 0; done < o.count; done += step) {
+    const std::uint64_t more = std::min(step, o.count - done);
     for (std::uint64_t i = 0; i < more; ++i) {
       if (s.is_first()) port.send(out, o.size);
       port.recv(in, o.size);

@@ -80,6 +80,14 @@ TEST(perf_plan, make_order__counts_are_whole_windows) {
   EXPECT_EQ(make_order({measure::bandwidth, operation::put, 4 << 20, {}}, 64).window, 2u);
 }
 
+TEST(perf_plan, make_order__arrivals_of_a_stream_are_counted_in_time) {
+  for (const operation op : {operation::am, operation::put, operation::get}) {
+    EXPECT_LE(make_order({measure::rate, op, 1 << 20, {}}, 10'000).window, 64u);
+    EXPECT_EQ(make_order({measure::rate, op, 64 << 20, {}}, 10'000).window, 1u);
+  }
+  EXPECT_EQ(make_order({measure::rate, operation::am, 8, {}}, 2'000'000).window, 1'000'000u);
+}
+
 // Two pairs, the second of which begins later.
 std::vector<result> results() {
   return {{1000, 3000, 0, 0.5}, {1000, 3000, 100, 0}, {2000, 5000, 0, 0.7}, {2000, 5000, 100, 0}};
