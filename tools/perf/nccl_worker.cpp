@@ -32,8 +32,18 @@ class nccl_port {
     join_group();
     must(calls_.recv(data, size, NCCL_UINT8, peer_, comm_, stream_));
   }
-  void finish() { end_group(); }
-  void wait() { end_group(); }
+  // The end of a group hands it to the stream.
+  void launch() {
+    if (is_group_) must(calls_.group_end());
+    is_group_ = false;
+  }
+  void finish() {
+    launch();
+    int answer = query_(stream_);
+    while (answer == NOT_READY) answer = query_(stream_);
+    if (answer != 0) throw std::runtime_error("cuStreamQuery: error " + std::to_string(answer));
+  }
+  void wait() { finish(); }
   void send(char* data, std::size_t size) { start(data, size), finish(); }
   void recv(char* data, std::size_t size) { expect(data, size), wait(); }
   void progress() {}
@@ -46,13 +56,6 @@ class nccl_port {
   void join_group() {
     if (!is_group_) must(calls_.group_start());
     is_group_ = true;
-  }
-  void end_group() {
-    if (is_group_) must(calls_.group_end());
-    is_group_ = false;
-    int answer = query_(stream_);
-    while (answer == NOT_READY) answer = query_(stream_);
-    if (answer != 0) throw std::runtime_error("cuStreamQuery: error " + std::to_string(answer));
   }
 
   const nccl_library& calls_;

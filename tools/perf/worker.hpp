@@ -9,6 +9,7 @@
 //   start(data, size, is_last)   in its place where a put tells nobody of itself, except the last
 //                       one before an answer
 //   expect(data, size)  receives that a sender may use; wait() returns when all expected are there
+//   launch()            where start() only notes what is to begin: begins it, and does not wait
 //   send, recv          the same for one message, the shortest way that the library has
 //   progress()          lets the other end go on
 #pragma once
@@ -152,6 +153,7 @@ void overlapped(seat& s, Port& port, char* out, char* in, const order& o) {
     for (std::uint64_t i = 0; i < o.count; ++i) {
       if (s.is_first()) {
         start(port, out, o.size, true);
+        if constexpr (requires { port.launch(); }) port.launch();
         const std::uint64_t until = now_ns() + alone;
         while (computes && now_ns() < until) continue;
         port.finish();

@@ -18,6 +18,26 @@ struct noted_port {
   void send(char*, std::size_t) { calls += "send "; }
   void recv(char*, std::size_t) { calls += "recv "; }
 };
+struct launched_port : noted_port {
+  void launch() { calls += "launch "; }
+};
+
+template <class Port>
+std::string calls_of_overlap() {
+  const auto page = std::make_unique<board>();
+  seat first(*page, 0, true);
+  Port port;
+  overlapped(first, port, nullptr, nullptr, {measure::overlap, operation::sendrecv, 8, 1, 1, 0});
+  return port.calls;
+}
+
+// What only begins when it is launched could not be hidden behind the computation.
+TEST(perf_worker, overlapped__launches_before_it_computes) {
+  EXPECT_EQ(calls_of_overlap<noted_port>(), "start finish recv start finish recv ");
+  EXPECT_EQ(calls_of_overlap<launched_port>(),
+            "start launch finish recv start launch finish recv ");
+}
+
 // A seat that is asked how much has arrived sees each long message.
 struct counted_port : noted_port {
   explicit counted_port(const seat& s) : mine(s) {}
