@@ -25,6 +25,10 @@ class buffer {
   char* data_ = nullptr;
 };
 
+// The GPU of a seat that is a process of its own: both ends of a pair on one only where there is
+// one alone.
+constexpr int gpu_of(int pair, int side) { return 2 * pair + side; }
+
 // Why no process here can have GPU memory; empty: it can.
 std::string why_no_gpu();
 

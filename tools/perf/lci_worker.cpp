@@ -79,8 +79,8 @@ class end {
         peer_(peer),
         owns_device_(w.page().is_threads != 0 && w.page().is_shared == 0 && s.pair() > 0),
         device_(owns_device_ ? lci::alloc_device() : lci::get_default_device()),
-        out_(w.page().is_gpu != 0, w.page().largest, w.rank()),
-        in_(w.page().is_gpu != 0, w.page().largest, w.rank()),
+        out_(w.page().is_gpu != 0, w.page().largest, gpu_of_seat(w)),
+        in_(w.page().is_gpu != 0, w.page().largest, gpu_of_seat(w)),
         am_(w.am()),
         region_(lci::register_memory_x(in_.data(), in_.size()).device(device_)()),
         sent_(lci::alloc_counter()),
@@ -107,6 +107,10 @@ class end {
   end(const end&) = delete;
   end& operator=(const end&) = delete;
 
+  // The threads of a process share one, as they share its context.
+  int gpu_of_seat(const world& w) const {
+    return w.page().is_threads != 0 ? w.rank() : gpu_of(seat_.pair(), seat_.is_first() ? 0 : 1);
+  }
   // Pins this thread and executes orders.
   void serve();
 

@@ -94,10 +94,10 @@ void serve_all(board& page) {
   calls.get_version(&version);
   std::snprintf(page.version, sizeof page.version, "NCCL %d", version);
   page.operations.store(bit(operation::sendrecv), std::memory_order_relaxed);
-  // Each end on a GPU of its own, as ranks of lci: NCCL wants that.
-  buffer out(true, page.largest, rank), in(true, page.largest, rank);
+  // Each end on a GPU of its own, as those of lci: NCCL wants that.
+  const int which = mine.is_first() ? 0 : 1, gpu = gpu_of(mine.pair(), which);
+  buffer out(true, page.largest, gpu), in(true, page.largest, gpu);
   void* comm = nullptr;
-  const int which = mine.is_first() ? 0 : 1;
   if (const int error = calls.comm_init_rank(&comm, 2, id_of(page, calls, mine), which); error != 0)
     throw std::runtime_error(std::string("no communicator: ") + calls.get_error_string(error));
   nccl_port port(calls, comm, 1 - which);
