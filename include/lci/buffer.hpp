@@ -153,7 +153,8 @@ class LCI_PUBLIC buffer {
 
   /// Of an imported buffer: that its owner lives and stands by the handle. Otherwise nothing.
   /// @throws lci::buffer_error  owner_gone or stale. The mapping itself is still there and may be
-  /// read, except CUDA IPC memory of an owner that has ended, which the driver makes no promise of
+  /// read, except CUDA IPC memory of an owner that has ended, which the driver makes no promise of.
+  /// no_room: the question itself needed a descriptor, on systems without those of processes
   void check() const;
   /// Orders what this process's GPU work does with the memory and accesses from outside: by other
   /// processes, cards and the processor. `before` waits for all work of this process on the GPU.
@@ -181,6 +182,7 @@ class LCI_PUBLIC buffer {
   /// Starts a thread that answers importers of this process's handles over a unix socket, for
   /// systems that let no process take a descriptor out of another (pidfd_getfd). Handles that are
   /// already out are served too. Calling it again does nothing. A child of fork() calls it itself.
+  /// @throws lci::buffer_error   no_room: no descriptors
   /// @throws lci::backend_error  no socket or no thread
   static void serve();
   /// Ends that thread.

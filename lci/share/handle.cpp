@@ -15,11 +15,20 @@ namespace {
 
 constexpr std::size_t SUMMED_FROM = offsetof(handle, checksum) + sizeof(std::uint64_t);
 
-// Small files of the kernel; empty where there is none.
+// Reads errno. What failed for want of room says nothing of the file, or of its process.
+void need_room(const char* path) {
+  const int error = errno;
+  if (!is_no_room(error)) return;
+  throw buffer_error(buffer_fault::no_room,
+                     std::string(path) + " cannot be looked at: " + std::strerror(error));
+}
+
+// Small files of the kernel; empty where there is none. Throws buffer_error: no_room.
 std::string read_file(const char* path) {
-  const base::descriptor fd(open(path, O_RDONLY | O_CLOEXEC));
   std::string text(1024, '\0');
+  const base::descriptor fd(open(path, O_RDONLY | O_CLOEXEC));
   const ssize_t got = fd ? read(fd.get(), text.data(), text.size()) : -1;
+  if (got < 0) need_room(path);
   text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
   return text;
 }
@@ -97,8 +106,12 @@ std::uint64_t checksum_of(const void* bytes, std::size_t size) noexcept {
 process_identity this_process() {
   process_identity me;
   me.boot = boot_id();
+  constexpr const char* SPACE = "/proc/self/ns/pid";
   struct stat about {};
-  if (stat("/proc/self/ns/pid", &about) == 0) me.process_space = about.st_ino;
+  if (stat(SPACE, &about) == 0)
+    me.process_space = about.st_ino;
+  else
+    need_room(SPACE);
   me.pid = static_cast<std::uint32_t>(getpid());
   me.user = geteuid();
   me.start_time = start_time_of(getpid());
@@ -131,6 +144,10 @@ void fill_random(void* to, std::size_t size) {
     at += got;
     size -= static_cast<std::size_t>(got);
   }
+}
+
+bool is_no_room(int error) noexcept {
+  return error == EMFILE || error == ENFILE || error == ENOMEM;
 }
 
 std::string owner_text(const handle& h) { return "pid " + std::to_string(h.pid); }

@@ -58,12 +58,16 @@ struct process_identity {
   std::uint64_t process_space = 0, start_time = 0;
   std::uint32_t pid = 0, user = 0;
 };
+// Throws buffer_error: no_room.
 process_identity this_process();
-// When it began, in ticks since the machine did; 0: there is no such process.
+// When it began, in ticks since the machine did; 0: there is no such process. Throws buffer_error:
+// no_room.
 std::uint64_t start_time_of(pid_t pid);
 // Throws backend_error.
 void fill_random(void* to, std::size_t size);
 std::uint64_t checksum_of(const void* bytes, std::size_t size) noexcept;
+// Whether a system call failed for want of descriptors or memory.
+bool is_no_room(int error) noexcept;
 // "pid 17"
 std::string owner_text(const handle& h);
 

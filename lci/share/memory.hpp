@@ -31,7 +31,7 @@ class buffer_memory {
   virtual ~buffer_memory() = default;
   // Throws buffer_error: not_exportable.
   virtual share::export_facts export_range(std::size_t offset, std::size_t size) = 0;
-  // Throws buffer_error: owner_gone, stale.
+  // Throws buffer_error: owner_gone, stale, no_room.
   virtual void check() const {}
   // The handle with which it was imported; empty: it was not.
   virtual const std::string& origin() const noexcept {

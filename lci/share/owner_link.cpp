@@ -56,6 +56,10 @@ std::pair<dev_t, ino_t> file_of(int fd) {
   throw buffer_error(fault, "the owner of the shared buffer (" + owner_text(h) + ") " + why);
 }
 
+[[noreturn]] void refuse_for_room(const handle& h, int error) {
+  refuse(buffer_fault::no_room, h, "was not reached: " + system_text(error));
+}
+
 [[noreturn]] void refuse_by(verdict found, const handle& h) {
   if (found == verdict::stale)
     refuse(buffer_fault::stale, h, "has withdrawn the handle, or freed the memory");
@@ -81,9 +85,10 @@ std::shared_ptr<owner_link> owner_link::open(const handle& h, const owner_calls&
   made->pid_ = static_cast<int>(h.pid);
   made->start_time_ = h.start_time;
   made->process_.reset(calls.open_process(made->pid_));
-  const bool is_gone = !made->process_ && errno == ESRCH;
+  const int error = made->process_ ? 0 : errno;
+  if (is_no_room(error)) refuse_for_room(h, error);
   // Asked after the process is held: from now on the number cannot become another's.
-  if (is_gone || start_time_of(made->pid_) != h.start_time)
+  if (error == ESRCH || start_time_of(made->pid_) != h.start_time)
     refuse(buffer_fault::owner_gone, h, "has ended");
   if (const uid_t user = user_of(made->pid_); user != h.user && user != 0)
     refuse(buffer_fault::other_user, h, OF_ANOTHER);
@@ -93,7 +98,7 @@ std::shared_ptr<owner_link> owner_link::open(const handle& h, const owner_calls&
   return made;
 }
 
-bool owner_link::is_alive() const noexcept {
+bool owner_link::is_alive() const {
   if (!process_) return start_time_of(pid_) == start_time_;
   pollfd one{process_.get(), POLLIN, 0};
   return poll(&one, 1, 0) == 0;
@@ -141,14 +146,14 @@ base::descriptor owner_link::fetch(const handle& h, int number, bool is_memory,
     refuse(is_memory ? buffer_fault::stale : buffer_fault::forged, h,
            "has no descriptor of the number that the handle names");
   }
-  if (error == EMFILE || error == ENFILE)
-    refuse(buffer_fault::no_room, h, "was not reached: " + system_text(error));
+  if (is_no_room(error)) refuse_for_room(h, error);
   if (h.way == handle_way::host_file || !is_memory) {
     base::descriptor fd(calls_.open_file(pid_, number));
     if (fd) {
       how = "/proc";
       return fd;
     }
+    if (const int no_file = errno; is_no_room(no_file)) refuse_for_room(h, no_file);
   }
   std::string why_not;
   server_answer answer = ask_server(h, why_not);

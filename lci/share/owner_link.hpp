@@ -30,9 +30,11 @@ class owner_link {
   // Throws buffer_error: owner_gone, other_user, unreachable, forged, no_room.
   static std::shared_ptr<owner_link> open(const handle& h, const owner_calls& calls);
 
-  bool is_alive() const noexcept;
+  // Throws buffer_error: no_room, where the system has no descriptors of processes.
+  bool is_alive() const;
   verdict compare(const handle& h) const noexcept { return page_.compare(h); }
-  // That the owner lives and stands by the handle. Throws buffer_error: owner_gone, stale, forged.
+  // That the owner lives and stands by the handle. Throws buffer_error: owner_gone, stale, forged,
+  // and what is_alive() may.
   void check(const handle& h) const;
   // The descriptor behind the memory. Throws buffer_error, also when the handle is withdrawn
   // meanwhile, or the owner has started another program.

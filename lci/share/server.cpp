@@ -142,6 +142,12 @@ server_place& place() {
   return *one;
 }
 
+// The importer's process has no room for an answer.
+[[noreturn]] void refuse_for_room(const handle& h) {
+  throw buffer_error(buffer_fault::no_room, "there is no free descriptor for what the server of " +
+                                                owner_text(h) + " has to give");
+}
+
 }  // namespace
 
 void start_server() {
@@ -167,6 +173,7 @@ bool is_serving() noexcept {
 server_answer ask_server(const handle& h, std::string& why_not) {
   server_answer out;
   const base::descriptor fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd && is_no_room(errno)) refuse_for_room(h);
   sockaddr_un address;
   const socklen_t length = fill_address(address, h.socket);
   limit(fd.get(), ANSWER_MS);
@@ -183,6 +190,7 @@ server_answer ask_server(const handle& h, std::string& why_not) {
   std::uint32_t found = 0;
   base::received_descriptors got = base::receive_with_descriptors(
       fd.get(), std::as_writable_bytes(std::span(&found, 1)), MOST_FDS, 0);
+  if (got.is_lost) refuse_for_room(h);
   out.page = std::move(got.passed[0]);
   out.memory = std::move(got.passed[1]);
   if (got.bytes == static_cast<ssize_t>(sizeof(found))) {

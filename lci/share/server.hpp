@@ -22,6 +22,7 @@ struct server_answer {
   verdict found = verdict::same;  // also without an answer; then the descriptors are empty
   base::descriptor page, memory;
 };
+// Throws buffer_error: no_room.
 server_answer ask_server(const handle& h, std::string& why_not);
 
 }  // namespace lci::share

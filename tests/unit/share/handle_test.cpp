@@ -94,5 +94,18 @@ TEST(handle_test, start_time_of__tells_processes_apart_and_sees_their_end) {
   EXPECT_EQ(start_time_of(was), 0u);
 }
 
+TEST(handle_test, this_process__without_free_descriptors_is_no_room) {
+  owner_process child([](talk) {
+    const process_identity before = this_process();
+    {
+      const full_descriptors full(0);
+      EXPECT_EQ(fault_of([] { this_process(); }), buffer_fault::no_room);
+      EXPECT_EQ(fault_of([] { start_time_of(getppid()); }), buffer_fault::no_room);
+    }
+    EXPECT_EQ(this_process().boot, before.boot);
+    EXPECT_EQ(this_process().start_time, before.start_time);
+  });
+}
+
 }  // namespace
 }  // namespace lci::share

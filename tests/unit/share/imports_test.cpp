@@ -132,6 +132,24 @@ TEST(imports_test, open__not_the_memory_that_is_described) {
   EXPECT_EQ(fault_of([&] { opened_by(all, bytes); }), buffer_fault::forged);
 }
 
+// That nothing was learned for want of descriptors is not kept, and not taken for an answer:
+// neither of this process, at its first import, nor of an owner.
+TEST(imports_test, open__without_free_descriptors_is_no_room) {
+  owner_process one(&offer_one), other(&offer_one);
+  const std::string of_one = one.with().hear(), of_other = other.with().hear();
+  owner_process importer([&](talk) {
+    imports all;
+    for (const std::string& bytes : {of_one, of_other}) {
+      for (std::size_t left = 0; left < 2; ++left) {
+        const full_descriptors full(left);
+        EXPECT_EQ(fault_of([&] { opened_by(all, bytes); }), buffer_fault::no_room) << left;
+      }
+      EXPECT_EQ(opened_by(all, bytes).size, 2 * PAGE);
+    }
+    EXPECT_EQ(all.size(), 0u);
+  });
+}
+
 TEST(imports_test, open__of_an_owner_that_ends_at_each_step) {
   for (const char* until : {"export", "import", "use"}) {
     owner_process owner(&offer_one);

@@ -117,6 +117,28 @@ TEST(owner_link_test, fetch__what_went_wrong_is_the_fault) {
   EXPECT_EQ(fault(&fails<EBADF>), buffer_fault::forged);
 }
 
+// However few are free, by each way: never another fault. Once there are enough it succeeds.
+TEST(owner_link_test, fetch__too_few_free_descriptors_are_no_room) {
+  owner_process owner([](talk t) { offer(t, true); });
+  const std::string bytes = owner.with().hear();
+  owner_process importer([&](talk) {
+    for (const owner_calls& calls :
+         {system_owner_calls(), without_pidfd(), without_getfd(), by_socket_only()}) {
+      bool is_done = false;
+      for (std::size_t left = 0; left < 10 && !is_done; ++left) {
+        const full_descriptors full(left);
+        try {
+          EXPECT_EQ(try_with(calls, bytes).text, "hello");
+          is_done = true;
+        } catch (const buffer_error& error) {
+          EXPECT_EQ(error.fault(), buffer_fault::no_room) << left << ": " << error.what();
+        }
+      }
+      EXPECT_TRUE(is_done);
+    }
+  });
+}
+
 // The number was closed and is another's by the time that it is fetched.
 TEST(owner_link_test, take_memory__withdrawn_meanwhile) {
   static owner_process* current = nullptr;

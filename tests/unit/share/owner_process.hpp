@@ -4,15 +4,19 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "lci/base/descriptor.hpp"
 #include "lci/buffer.hpp"
@@ -93,6 +97,29 @@ class owner_process {
 
   base::descriptor mine_;
   pid_t child_ = -1;
+};
+
+// While it exists this process can open no more than `left` descriptors. For children: their limit
+// stays lower.
+class full_descriptors {
+ public:
+  explicit full_descriptors(std::size_t left) {
+    rlimit limit{};
+    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = 256;  // so that it is soon reached
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (;;) {
+      base::descriptor one(dup(STDERR_FILENO));
+      if (!one) break;
+      all_.push_back(std::move(one));
+    }
+    EXPECT_EQ(errno, EMFILE);
+    EXPECT_GE(all_.size(), left);
+    for (; left != 0; --left) all_.pop_back();
+  }
+
+ private:
+  std::vector<base::descriptor> all_;
 };
 
 // Of this process, as the kernel lists them.

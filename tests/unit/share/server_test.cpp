@@ -72,6 +72,17 @@ TEST_F(server_test, ask_server__another_process_at_the_name_is_not_believed) {
   EXPECT_NE(why_not_.find("another process"), std::string::npos);
 }
 
+TEST_F(server_test, ask_server__without_free_descriptors_is_no_room) {
+  owner_process importer([&](talk) {
+    // For its socket, the page and the memory.
+    for (std::size_t left = 0; left < 3; ++left) {
+      const full_descriptors full(left);
+      EXPECT_EQ(fault_of([&] { ask_server(handle_, why_not_); }), buffer_fault::no_room) << left;
+    }
+    EXPECT_TRUE(ask_server(handle_, why_not_).memory) << why_not_;
+  });
+}
+
 TEST_F(server_test, ask_server__nobody_serves) {
   stop_server();
   EXPECT_FALSE(is_serving());
