@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "lci/base/passed_descriptors.hpp"
+#include "lci/base/unshared.hpp"
 
 namespace lci::share {
 namespace {
@@ -83,6 +84,7 @@ class server {
  public:
   server() : wake_(eventfd(0, EFD_CLOEXEC)), made_in_(getpid()) {
     listener_.reset(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    is_ours_.reset(listener_.get());
     sockaddr_un address;
     const socklen_t length = fill_address(address, exports::of_process().socket_name());
     if (!wake_ || !listener_ ||
@@ -107,6 +109,14 @@ class server {
     const std::uint64_t one = 1;
     [[maybe_unused]] const ssize_t told = write(wake_.get(), &one, sizeof(one));
     thread_.join();
+    // A child that was forked just now may still have it; nobody is to wait for an answer there.
+    shutdown(listener_.get(), SHUT_RDWR);
+  }
+  // In a child of fork(), of what its parent has.
+  void close_copies() noexcept {
+    is_ours_.reset();
+    listener_.reset();
+    wake_.reset();
   }
   bool is_ours() const noexcept { return made_in_ == getpid(); }
 
@@ -128,6 +138,7 @@ class server {
   }
 
   base::descriptor wake_, listener_;
+  base::unshared is_ours_;  // listener_: its name is free as soon as this process closes it
   const pid_t made_in_;
   std::thread thread_;
 };
@@ -154,8 +165,8 @@ void start_server() {
   const std::lock_guard lock(place().mutex);
   std::unique_ptr<server>& running = place().running;
   if (running != nullptr && running->is_ours()) return;
-  // The thread of a parent is not here: there is nothing to join.
-  [[maybe_unused]] server* const parents = running.release();
+  // The thread of a parent is not here: there is nothing to join, so its object stays.
+  if (server* const parents = running.release()) parents->close_copies();
   running = std::make_unique<server>();
 }
 

@@ -3,7 +3,8 @@
 // is one question. Callers: buffer.cpp, owner_link. Threads: any.
 // Always true: only processes of the same user are answered, and the answer to bytes that were not
 // published is a verdict without descriptors. An importer believes only the process that the handle
-// names. Neither side waits longer than its limit for the other.
+// names. Neither side waits longer than its limit for the other. A child of fork() does not keep
+// its parent's socket.
 #pragma once
 
 #include <string>

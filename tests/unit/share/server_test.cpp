@@ -92,6 +92,19 @@ TEST_F(server_test, ask_server__nobody_serves) {
   EXPECT_TRUE(ask_server(handle_, why_not_).page);
 }
 
+TEST_F(server_test, stop_server__a_child_of_fork_does_not_keep_the_name) {
+  owner_process child([](talk t) {
+    t.say("here");
+    t.hear();
+  });
+  ASSERT_EQ(child.with().hear(), "here");
+  stop_server();
+  EXPECT_FALSE(ask_server(handle_, why_not_).page);
+  EXPECT_NE(why_not_.find("buffer::serve()"), std::string::npos) << why_not_;
+  start_server();
+  EXPECT_TRUE(ask_server(handle_, why_not_).page) << why_not_;
+}
+
 TEST_F(server_test, start_server__twice_is_once_and_a_child_starts_its_own) {
   start_server();
   EXPECT_TRUE(is_serving());
@@ -100,11 +113,13 @@ TEST_F(server_test, start_server__twice_is_once_and_a_child_starts_its_own) {
     EXPECT_FALSE(is_serving());
     stop_server();
     buffer b = buffer::create(PAGE);
+    const std::size_t before = test::open_descriptors().size();
     buffer::serve();
     EXPECT_TRUE(is_serving());
     t.say(b.export_handle());
     t.hear();
     buffer::stop_serving();
+    EXPECT_EQ(test::open_descriptors().size(), before - 2);  // those of its parent's server
   });
   const handle childs = handle::decode(child.with().hear());
   EXPECT_TRUE(ask_server(childs, why_not_).memory) << why_not_;
