@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -26,7 +27,8 @@ namespace {
 
 // A peer has this long for its question, and the server for its answer. One peer at a time is
 // served, so what one may take is short.
-constexpr int QUESTION_MS = 200, ANSWER_MS = 1000;
+constexpr std::chrono::milliseconds QUESTION_TIME{200}, ANSWER_TIME{1000};
+using clock = std::chrono::steady_clock;
 constexpr int RETRY_MS = 10;         // after no descriptor was free for a caller
 constexpr std::size_t MOST_FDS = 2;  // page, memory
 
@@ -47,6 +49,18 @@ void limit(int fd, int ms) {
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time));
 }
 
+// Runs a call on the socket again when a signal has interrupted it: where there is a limit, any
+// handler does that, and SIGCONT without one. It is over at `until`, however many signals come.
+template <class Call>
+ssize_t call_until(clock::time_point until, int fd, Call&& call) {
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now()).count();
+    limit(fd, left > 0 ? static_cast<int>(left) : 1);  // 0 would be no limit
+    const ssize_t result = call();
+    if (result >= 0 || errno != EINTR || left <= 0) return result;
+  }
+}
+
 // The process at the other end; of a listener, the one that listens.
 ucred peer_of(int fd) {
   ucred peer{};
@@ -65,10 +79,11 @@ void send_answer(int to, verdict found, std::span<const int> fds) {
 
 void serve_one(int peer) {
   if (peer_of(peer).uid != geteuid()) return;
-  limit(peer, QUESTION_MS);
   std::array<char, handle::BYTES> bytes;
-  if (recv(peer, bytes.data(), bytes.size(), MSG_WAITALL) != static_cast<ssize_t>(bytes.size()))
-    return;
+  const ssize_t heard = call_until(clock::now() + QUESTION_TIME, peer, [&] {
+    return recv(peer, bytes.data(), bytes.size(), MSG_WAITALL);
+  });
+  if (heard != static_cast<ssize_t>(bytes.size())) return;
   base::descriptor page, memory;
   verdict found = verdict::forged;
   try {
@@ -187,20 +202,27 @@ server_answer ask_server(const handle& h, std::string& why_not) {
   if (!fd && is_no_room(errno)) refuse_for_room(h);
   sockaddr_un address;
   const socklen_t length = fill_address(address, h.socket);
-  limit(fd.get(), ANSWER_MS);
+  const clock::time_point until = clock::now() + ANSWER_TIME;
   why_not = "it does not serve (buffer::serve())";
-  if (!fd || connect(fd.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) return out;
+  const ssize_t connected = call_until(until, fd.get(), [&] {
+    return connect(fd.get(), reinterpret_cast<sockaddr*>(&address), length);
+  });
+  if (connected != 0) return out;
   const ucred peer = peer_of(fd.get());
   why_not = "another process has its socket's name";
   if (peer.uid != h.user || peer.pid != static_cast<pid_t>(h.pid)) return out;
   why_not = "its server did not answer";
   const std::string bytes = h.encode();
-  if (send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) !=
-      static_cast<ssize_t>(bytes.size()))
-    return out;
+  const ssize_t sent = call_until(
+      until, fd.get(), [&] { return send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL); });
+  if (sent != static_cast<ssize_t>(bytes.size())) return out;
   std::uint32_t found = 0;
-  base::received_descriptors got = base::receive_with_descriptors(
-      fd.get(), std::as_writable_bytes(std::span(&found, 1)), MOST_FDS, 0);
+  base::received_descriptors got;
+  call_until(until, fd.get(), [&] {
+    got = base::receive_with_descriptors(fd.get(), std::as_writable_bytes(std::span(&found, 1)),
+                                         MOST_FDS, 0);
+    return got.bytes;
+  });
   if (got.is_lost) refuse_for_room(h);
   out.page = std::move(got.passed[0]);
   out.memory = std::move(got.passed[1]);

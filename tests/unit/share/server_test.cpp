@@ -1,9 +1,12 @@
 #include "lci/share/server.hpp"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/un.h>
 
+#include <csignal>
 #include <cstring>
+#include <fstream>
 
 #include "tests/support/leak_guard.hpp"
 #include "tests/support/sanitized.hpp"
@@ -12,19 +15,33 @@
 namespace lci::share {
 namespace {
 
-// A connection to a server of that name.
-base::descriptor call_server(std::uint64_t name) {
+// A socket, connected to a server of that name or bound to it.
+template <class Call>
+base::descriptor socket_of(std::uint64_t name, Call&& call) {
   base::descriptor fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const int length = std::snprintf(address.sun_path + 1, 40, "lci-buffer-%016llx",
                                    static_cast<unsigned long long>(name));
-  EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&address),
-                    static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 +
-                                           static_cast<std::size_t>(length))),
+  EXPECT_EQ(call(fd.get(), reinterpret_cast<sockaddr*>(&address),
+                 static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 +
+                                        static_cast<std::size_t>(length))),
             0);
   return fd;
 }
+base::descriptor call_server(std::uint64_t name) { return socket_of(name, &connect); }
+
+// Whether the process waits in a call, by its first thread.
+bool is_asleep(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  return text[text.rfind(')') + 2] == 'S';
+}
+
+// Where a handler tells that it ran.
+int interrupted_fd = -1;
+void tell_interrupted(int) { [[maybe_unused]] const ssize_t told = write(interrupted_fd, "x", 1); }
 
 class server_test : public testing::Test {
  protected:
@@ -81,6 +98,45 @@ TEST_F(server_test, ask_server__without_free_descriptors_is_no_room) {
     }
     EXPECT_TRUE(ask_server(handle_, why_not_).memory) << why_not_;
   });
+}
+
+// One that has asked is interrupted in its wait for the answer, again and again.
+TEST_F(server_test, ask_server__a_signal_ends_no_wait) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const base::descriptor told(ends[0]), teller(ends[1]);
+  interrupted_fd = teller.get();
+  struct sigaction handling {
+  }, before{};
+  handling.sa_handler = &tell_interrupted;
+  handling.sa_flags = SA_RESTART;  // which helps nothing where a wait has a limit
+  ASSERT_EQ(sigaction(SIGUSR1, &handling, &before), 0);
+  handle asked = handle_;
+  fill_random(&asked.socket, sizeof(asked.socket));
+  {
+    owner_process server([&](talk t) {
+      const base::descriptor listener = socket_of(asked.socket, &bind);
+      ASSERT_EQ(listen(listener.get(), 1), 0);
+      t.say("here");
+      const base::descriptor peer(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      std::string question(handle::BYTES, '\0');
+      ASSERT_EQ(recv(peer.get(), question.data(), question.size(), MSG_WAITALL),
+                static_cast<ssize_t>(handle::BYTES));
+      for (int i = 0; i < 3; ++i) {
+        while (!is_asleep(getppid())) sched_yield();
+        ASSERT_EQ(kill(getppid(), SIGUSR1), 0);
+        char one = 0;
+        ASSERT_EQ(read(told.get(), &one, 1), 1);
+      }
+      const auto found = static_cast<std::uint32_t>(verdict::stale);
+      EXPECT_EQ(send(peer.get(), &found, sizeof(found), MSG_NOSIGNAL),
+                static_cast<ssize_t>(sizeof(found)));
+    });
+    asked.pid = static_cast<std::uint32_t>(server.pid());
+    ASSERT_EQ(server.with().hear(), "here");
+    EXPECT_EQ(ask_server(asked, why_not_).found, verdict::stale) << why_not_;
+  }
+  EXPECT_EQ(sigaction(SIGUSR1, &before, nullptr), 0);
 }
 
 TEST_F(server_test, ask_server__nobody_serves) {
