@@ -197,9 +197,8 @@ class LCI_PUBLIC buffer {
   friend class buffer_pool;
   buffer(std::shared_ptr<detail::buffer_memory> memory, size_t offset, size_t size) noexcept;
 
-  // In this order: a handle ends before its block returns to a pool, and that before the memory.
+  // In this order: a handle ends before the memory, or the block of a pool that memory_ stands for.
   std::shared_ptr<detail::buffer_memory> memory_;
-  std::shared_ptr<void> lease_;  // of a pool
   std::shared_ptr<detail::buffer_export> export_;
   void* data_ = nullptr;
   size_t size_ = 0, offset_ = 0;  // bytes; offset of data_ in the memory
@@ -274,8 +273,10 @@ class LCI_PUBLIC buffer_ring {
   uint64_t next_ = 0, oldest_ = 0;  // counted from the start; part = number % parts_
 };
 
-/// Blocks of one size out of one buffer. A block is a buffer that returns to the pool when it is
-/// destroyed; the pool's memory lives as long as one of them. Threads: any.
+/// Blocks of one size out of one buffer. A block is a buffer that returns to the pool when it, its
+/// slices and what this process has imported of them are destroyed; the pool's memory lives as long
+/// as one block. An importer in another process keeps no block: it learns from check() that the
+/// handle was withdrawn, and may see the bytes of the block's next user. Threads: any.
 class LCI_PUBLIC buffer_pool {
  public:
   /// @param block_size  bytes, not 0

@@ -69,7 +69,6 @@ buffer::buffer(buffer&& other) noexcept { *this = std::move(other); }
 buffer& buffer::operator=(buffer&& other) noexcept {
   if (this == &other) return *this;
   export_ = std::move(other.export_);
-  lease_ = std::move(other.lease_);
   memory_ = std::move(other.memory_);
   data_ = std::exchange(other.data_, nullptr);
   size_ = std::exchange(other.size_, 0);
@@ -126,9 +125,7 @@ buffer buffer::slice(size_t offset, size_t size) const {
                          std::to_string(size) + ") is not inside " + std::to_string(size_) +
                          " bytes, or empty");
   }
-  buffer part(memory_, offset_ + offset, size);
-  part.lease_ = lease_;
-  return part;
+  return buffer(memory_, offset_ + offset, size);
 }
 
 void buffer::check() const {

@@ -1,5 +1,7 @@
 // Parts of one buffer that are used in turn, or taken and given back.
+#include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "lci/share/memory.hpp"
@@ -62,16 +64,17 @@ buffer buffer_pool::try_take() {
     number = blocks_->free.back();
     blocks_->free.pop_back();
   }
-  const std::shared_ptr<detail::buffer_blocks> blocks = blocks_;
-  const auto give_back = [blocks, number](void*) {
-    const std::lock_guard<std::mutex> lock(blocks->mutex);
-    blocks->free.push_back(number);
+  auto give_back = [whole = whole_.memory_, blocks = blocks_, number](void*) mutable {
+    {
+      const std::lock_guard<std::mutex> lock(blocks->mutex);
+      blocks->free.push_back(number);
+    }
+    whole.reset();  // after the block
   };
-  // Should there be no memory for it, the block is given back at once.
-  std::shared_ptr<void> lease(this, give_back);
-  buffer block = whole_.slice(number * block_size_, block_size_);
-  block.lease_ = std::move(lease);
-  return block;
+  // The whole's memory under a count of its own: slices and imports, which share it, keep the
+  // block. Should there be no memory for it, the block is given back at once.
+  std::shared_ptr<detail::buffer_memory> block(whole_.memory_.get(), std::move(give_back));
+  return buffer(std::move(block), number * block_size_, block_size_);
 }
 
 size_t buffer_pool::free_blocks() const {

@@ -1,5 +1,6 @@
 // What stands behind buffers, with one owner count for all of them: memory made here, memory of the
-// program, memory of another process. Callers: buffer.cpp. Threads: immutable after it is made;
+// program, memory of another process. Those of a block of a pool have a count of their own, which
+// keeps the block. Callers: buffer.cpp, groups.cpp. Threads: immutable after it is made;
 // export_range() and check() from any.
 // Always true: the memory lasts as long as the object, except for memory of the program, which the
 // program keeps. Nothing here dereferences GPU memory.

@@ -54,6 +54,26 @@ TEST(groups_test, pool__blocks_return_by_themselves_and_outlive_it) {
   static_cast<char*>(last.data())[99] = 1;
 }
 
+TEST(groups_test, pool__what_this_process_imports_keeps_the_block) {
+  buffer_pool pool(100, 2);
+  buffer block = pool.try_take();
+  buffer again = buffer::import(block.export_handle());
+  EXPECT_EQ(again.data(), block.data());
+  EXPECT_EQ(again.size(), 100u);
+  buffer once_more = buffer::import(again.slice(1, 2).export_handle());
+  block = buffer();
+  EXPECT_EQ(pool.free_blocks(), 1u);
+  {
+    const buffer other = pool.try_take();
+    EXPECT_NE(other.data(), again.data());
+    EXPECT_FALSE(pool.try_take());
+  }
+  again = buffer();
+  EXPECT_EQ(pool.free_blocks(), 1u);
+  once_more = buffer();
+  EXPECT_EQ(pool.free_blocks(), 2u);
+}
+
 TEST(groups_test, pool__misuse) {
   EXPECT_THROW(buffer_pool(0, 1), argument_error);
   EXPECT_THROW(buffer_pool(1, 0), argument_error);
