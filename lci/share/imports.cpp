@@ -165,7 +165,8 @@ std::shared_ptr<buffer_memory> imports::open(const std::string& bytes, std::size
 
 imports::kept imports::open_locked(const std::string& bytes, const handle& h) {
   if (const auto known = known_.find(bytes); known != known_.end()) {
-    if (kept memory = known->second.lock()) {
+    // A parent's that is not reachable here is mapped anew, which says why it cannot be.
+    if (kept memory = known->second.lock(); memory != nullptr && memory->is_reachable()) {
       try {
         memory->check();
       } catch (const buffer_error&) {

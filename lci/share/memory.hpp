@@ -34,6 +34,8 @@ class buffer_memory {
   virtual share::export_facts export_range(std::size_t offset, std::size_t size) = 0;
   // Throws buffer_error: owner_gone, stale, no_room.
   virtual void check() const {}
+  // Whether this process can reach it; the driver does not work in a child of fork().
+  bool is_reachable() const noexcept { return device == buffer::HOST || mark_.is_ours(); }
   // The handle with which it was imported; empty: it was not.
   virtual const std::string& origin() const noexcept {
     static const std::string none;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "lci/share/gpus.hpp"
@@ -108,6 +109,18 @@ TEST_P(imports_gpu_test, import__shares_the_bytes_both_ways) {
     EXPECT_EQ(owner.with().hear(), "9");
     EXPECT_EQ(buffer::import(handle).data(), b.data());
     EXPECT_NE(b.describe().find("memory of GPU 1 of pid"), std::string::npos) << b.describe();
+  }
+  EXPECT_EQ(held(), 0u);
+}
+
+// What is mapped there is not handed out: the driver does not work in a child.
+TEST_P(imports_gpu_test, import__again_in_a_child_of_fork_is_no_gpu) {
+  {
+    owner_program owner(GetParam());
+    const std::string handle = owner.with().hear();
+    const buffer b = buffer::import(handle);
+    owner_process child(
+        [&](talk) { EXPECT_EQ(fault_of([&] { buffer::import(handle); }), buffer_fault::no_gpu); });
   }
   EXPECT_EQ(held(), 0u);
 }
