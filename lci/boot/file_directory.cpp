@@ -92,11 +92,18 @@ void write_file(const std::string& path, const std::string& bytes) {
   if (::rename(beside.c_str(), path.c_str()) != 0) fail("renaming " + beside + " to", path);
 }
 
-// Names only; empty when the folder does not exist any more.
-std::vector<std::string> entries_of(const std::string& folder) {
+// Empty when there is none any more.
+base::descriptor open_folder(const std::string& path, int flags = 0) {
+  return base::descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags));
+}
+
+// Names only; none of a folder that could not be opened. To be called once for a descriptor.
+std::vector<std::string> entries_of(const base::descriptor& folder) {
   std::vector<std::string> names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(folder.c_str()), &::closedir);
+  base::descriptor copy(::fcntl(folder.get(), F_DUPFD_CLOEXEC, 0));
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::fdopendir(copy.get()), &::closedir);
   if (!dir) return names;
+  copy.release();  // closed with `dir`
   while (const dirent* entry = ::readdir(dir.get())) {
     const std::string name = entry->d_name;
     if (name != "." && name != "..") names.push_back(name);
@@ -104,10 +111,44 @@ std::vector<std::string> entries_of(const std::string& folder) {
   return names;
 }
 
-// Job folders hold plain files only.
-void remove_folder(const std::string& folder) {
-  for (const std::string& name : entries_of(folder)) ::unlink(path_in(folder, name).c_str());
-  ::rmdir(folder.c_str());
+bool are_digits(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+bool is_numbered(std::string_view name, std::string_view start) {
+  return name.starts_with(start) && are_digits(name.substr(start.size()));
+}
+
+// A file that lci writes into its job folders, or was writing when it was killed. The user may keep
+// others in the directory, and they are not ours to remove.
+bool is_job_file(std::string_view name) {
+  if (const std::size_t tail = name.find(".tmp."); tail != std::string_view::npos) {
+    if (!is_numbered(name.substr(tail), ".tmp.")) return false;
+    name = name.substr(0, tail);
+  }
+  if (name == "full") return true;
+  for (const char* start : {"m", "new.", "left"})
+    if (is_numbered(name, start)) return true;
+  const std::size_t dot = name.find('.');
+  return dot != std::string_view::npos && is_numbered(name.substr(0, dot), "r") &&
+         are_digits(name.substr(dot + 1));
+}
+
+// As new_job() makes them.
+bool is_job_name(std::string_view name) {
+  return name.size() == 20 && name.starts_with("job-") &&
+         name.find_first_not_of("0123456789abcdef", 4) == std::string_view::npos;
+}
+
+// Empty unless it is a folder that lci has made: one of this user, for this user alone, no link.
+base::descriptor open_job(const std::string& directory, const std::string& name) {
+  base::descriptor fd;
+  if (is_job_name(name)) fd = open_folder(path_in(directory, name), O_NOFOLLOW);
+  struct stat facts {};
+  if (fd && (::fstat(fd.get(), &facts) != 0 || facts.st_uid != ::geteuid() ||
+             (facts.st_mode & 0777) != 0700))
+    fd.reset();
+  return fd;
 }
 
 base::descriptor take_lock(const std::string& path, const deadline& until) {
@@ -142,14 +183,18 @@ bool exists(const std::string& path) noexcept { return ::access(path.c_str(), F_
 
 // Under the lock: removes jobs that have no living process.
 void clean_up(const std::string& directory) {
-  for (const std::string& name : entries_of(directory)) {
-    if (name.rfind("job-", 0) != 0) continue;
-    const std::string folder = path_in(directory, name);
+  for (const std::string& name : entries_of(open_folder(directory))) {
+    const base::descriptor folder = open_job(directory, name);
+    if (!folder) continue;
+    const std::string path = path_in(directory, name);
     const auto files = entries_of(folder);
     const bool alive = std::any_of(files.begin(), files.end(), [&](const std::string& file) {
-      return file[0] == 'm' && !lock_is_free(path_in(folder, file));
+      return is_numbered(file, "m") && !lock_is_free(path_in(path, file));
     });
-    if (!alive) remove_folder(folder);
+    if (alive) continue;
+    for (const std::string& file : files)
+      if (is_job_file(file)) ::unlinkat(folder.get(), file.c_str(), 0);
+    ::rmdir(path.c_str());  // refused if there is anything else in it
   }
 }
 
@@ -160,16 +205,22 @@ std::string new_job(const std::string& directory) {
   if (::getrandom(&random, sizeof random, 0) != static_cast<ssize_t>(sizeof random))
     fail("getrandom for", directory);
   char name[32];
-  std::snprintf(name, sizeof name, "/job-%016llx", static_cast<unsigned long long>(random));
-  std::string folder = directory + name;
-  if (::mkdir(folder.c_str(), 0700) != 0) fail("creating directory", folder);
-  return folder;
+  std::snprintf(name, sizeof name, "job-%016llx", static_cast<unsigned long long>(random));
+  const std::string folder = path_in(directory, name);
+  // The access control lists of some file systems give it more permissions than mkdir() is told.
+  if (::mkdir(folder.c_str(), 0700) != 0 || ::chmod(folder.c_str(), 0700) != 0)
+    fail("creating directory", folder);
+  if (!open_job(directory, name)) {
+    ::rmdir(folder.c_str());
+    throw backend_error("file: " + directory + " is on a file system that keeps no permissions");
+  }
+  return name;
 }
 
 // Under the lock: whether a process may still join this job. Not if it is full, and not if a member
 // died while it waited, for then it never will be full.
 bool is_open(const std::string& folder, int size) {
-  if (!exists(folder) || exists(folder + "/full")) return false;
+  if (exists(folder + "/full")) return false;
   int joined = 0;
   for (int r = 0; r < size; ++r) {
     const std::string member = member_file(folder, r);
@@ -205,11 +256,12 @@ file_job file_job::join(const std::string& directory, int size, int wanted_rank,
   const base::descriptor lock = take_lock(directory + "/lock", until);
   clean_up(directory);
   const std::string pointer = directory + "/open-" + std::to_string(size) + step;
-  std::string folder = directory + "/" + read_file(pointer).value_or("none");
-  if (!is_open(folder, size)) {
-    folder = new_job(directory);
-    write_file(pointer, folder.substr(directory.size() + 1));
+  std::string name = read_file(pointer).value_or("none");
+  if (!open_job(directory, name) || !is_open(path_in(directory, name), size)) {
+    name = new_job(directory);
+    write_file(pointer, name);
   }
+  const std::string folder = path_in(directory, name);
   const int rank = wanted_rank >= 0 ? wanted_rank : first_free_rank(folder, size);
   const std::string member = member_file(folder, rank);
   if (exists(member)) {
