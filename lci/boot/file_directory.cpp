@@ -45,7 +45,8 @@ void create_directory(const std::string& path) {
   fail("creating directory", path);
 }
 
-// The owner of the directory controls what is in the files.
+// Who can write in the directory controls what is in the files, and where we create and remove
+// some.
 void make_directory(const std::string& path) {
   create_directory(path);
   struct stat facts {};
@@ -54,6 +55,8 @@ void make_directory(const std::string& path) {
     throw backend_error("file: " + path + " is not a directory of user " +
                         std::to_string(::geteuid()));
   }
+  if ((facts.st_mode & 022) != 0)
+    throw backend_error("file: other users may write in " + path + " (chmod go-w)");
 }
 
 std::optional<std::string> read_file(const std::string& path) {

@@ -6,6 +6,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "lci/errors.hpp"
+#include "tests/support/must_fire.hpp"
+
 namespace lci::boot {
 namespace {
 
@@ -64,6 +67,34 @@ TEST_F(file_directory_test, clean_up__removes_all_that_a_killed_job_has_written)
     make_file("meet/job-0123456789abcdef", name);
   run_job();
   EXPECT_FALSE(fs::exists(dir_ / "meet/job-0123456789abcdef"));
+}
+
+TEST_F(file_directory_test, join__goes_through_no_link_and_to_no_other_folder) {
+  const fs::path file = make_file("elsewhere", "m7");
+  fs::create_directory(meet());
+  fs::permissions(meet(), fs::perms::owner_all);
+  fs::create_symlink(dir_ / "elsewhere", dir_ / "meet/job-0123456789abcdef");
+  for (const char* pointer : {"../elsewhere", "job-0123456789abcdef", "."}) {
+    std::ofstream(dir_ / "meet/open-2") << pointer;
+    run_job();
+    EXPECT_TRUE(fs::exists(file)) << pointer;
+    for (const char* name : {"m0", "m1", "full"}) {
+      EXPECT_FALSE(fs::exists(dir_ / "elsewhere" / name)) << pointer;
+      EXPECT_FALSE(fs::exists(dir_ / "meet" / name)) << pointer;
+    }
+  }
+}
+
+TEST_F(file_directory_test, join__where_others_may_write_is_refused) {
+  fs::create_directory(meet());
+  for (const unsigned mode : {0770u, 0702u, 01777u}) {
+    fs::permissions(meet(), fs::perms(mode));
+    EXPECT_TRUE(
+        test::throws_with<backend_error>([&] { join(); }, {"file: ", meet(), "chmod go-w"}));
+  }
+  EXPECT_TRUE(fs::is_empty(meet()));
+  fs::permissions(meet(), fs::perms(0755));
+  run_job();
 }
 
 }  // namespace
