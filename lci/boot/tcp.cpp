@@ -246,14 +246,17 @@ deadline end_of_attempt(std::size_t addresses, const deadline& until) {
   return deadline::in(addresses == 1 ? left : std::min(left, std::chrono::milliseconds(4000)));
 }
 
-// Rank 0 may start later than we do, and an earlier job's rank 0 may be about to exit: refusals and
-// hang-ups are no answer until the time is up.
-std::unique_ptr<bootstrap> join_root(const std::vector<tcp_address>& addresses,
-                                     const tcp_variables& v) {
+// Rank 0 may start later than we do, its name may be entered only then, and an earlier job's rank 0
+// may be about to exit: an unknown name, refusals and hang-ups are no answer until the time is up.
+std::unique_ptr<bootstrap> join_root(const tcp_variables& v) {
+  using std::chrono::milliseconds;
   const deadline until = deadline::in(v.limit);
-  auto pause = std::chrono::milliseconds(2);
+  auto pause = milliseconds(2);
   std::string last;
+  std::vector<tcp_address> addresses;
   do {
+    if (addresses.empty())
+      addresses = resolve(v.address, v.port, v.source, !v.secret.empty(), &last);
     for (const tcp_address& a : addresses) {
       base::descriptor fd = connect_to(a, end_of_attempt(addresses.size(), until));
       if (!fd) {
@@ -264,8 +267,9 @@ std::unique_ptr<bootstrap> join_root(const std::vector<tcp_address>& addresses,
       if (leaf->join()) return leaf;
       last = a.text + ": the listener there hung up; it may not be rank 0 of this job";
     }
-    std::this_thread::sleep_for(pause);
-    if (pause < std::chrono::milliseconds(100)) pause *= 2;
+    std::this_thread::sleep_for(std::min(pause, milliseconds(until.remaining_ms())));
+    // All ranks ask the same name service, which is slower than a listener.
+    pause = std::min(2 * pause, milliseconds(addresses.empty() ? 1000 : 100));
   } while (!until.is_over());
   throw backend_error("tcp: rank " + std::to_string(v.rank) + " tried for " +
                       std::to_string(v.limit.count() / 1000) +
@@ -284,12 +288,10 @@ std::unique_ptr<bootstrap> open_tcp() {
   std::string why;
   const auto variables = read_tcp_variables(why);
   if (!variables) throw backend_error("tcp: " + why);
+  if (variables->rank != 0) return join_root(*variables);
   const auto addresses =
       resolve(variables->address, variables->port, variables->source, !variables->secret.empty());
-  if (variables->rank == 0) {
-    return std::make_unique<tcp_root>(listen_on_first(addresses, variables->source), *variables);
-  }
-  return join_root(addresses, *variables);
+  return std::make_unique<tcp_root>(listen_on_first(addresses, variables->source), *variables);
 }
 
 }  // namespace lci::boot

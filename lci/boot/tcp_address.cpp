@@ -30,6 +30,11 @@ bool is_wildcard(const sockaddr* address) noexcept {
 
 namespace {
 
+// What a name service answers that may know the name later.
+bool may_be_known_later(int rc) noexcept {
+  return rc == EAI_AGAIN || rc == EAI_NONAME || rc == EAI_NODATA || rc == EAI_FAIL;
+}
+
 [[noreturn]] void refuse_wildcard(const std::string& host, const std::string& source) {
   throw backend_error("tcp: " + source + " \"" + host +
                       "\" stands for all addresses of a host: expected one of rank 0's");
@@ -48,12 +53,16 @@ namespace {
 }  // namespace
 
 std::vector<tcp_address> resolve(const std::string& host, int port, const std::string& source,
-                                 bool has_key) {
+                                 bool has_key, std::string* unknown) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* raw = nullptr;
   const int rc = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &raw);
+  if (unknown != nullptr && may_be_known_later(rc)) {
+    *unknown = "\"" + host + "\": " + ::gai_strerror(rc);
+    return {};
+  }
   if (rc != 0) throw backend_error("tcp: " + source + " \"" + host + "\": " + ::gai_strerror(rc));
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(raw, &::freeaddrinfo);
   std::vector<tcp_address> out;

@@ -1,0 +1,69 @@
+// How rank 0 and the others reach each other: names, addresses, and the sockets that they get.
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "lci/boot/fd.hpp"
+#include "lci/boot/tcp.hpp"
+#include "lci/boot/tcp_address.hpp"
+#include "lci/errors.hpp"
+#include "tests/support/must_fire.hpp"
+#include "tests/support/scoped_env.hpp"
+#include "tests/unit/boot/ranks.hpp"
+
+namespace lci::boot {
+namespace {
+
+class tcp_reach_test : public testing::Test {
+ protected:
+  tcp_reach_test() {
+    for (const char* name :
+         {"LCT_PMI_TCP_KEY", "LCT_PMI_TCP_KEY_FILE", "LCT_MASTER_ADDR", "LCT_MASTER_PORT",
+          "LCI_MASTER_ADDR", "LCI_MASTER_PORT", "LOCAL_RANK", "LOCAL_WORLD_SIZE"})
+      vars_.unset(name);
+    vars_.set("MASTER_ADDR", "localhost");
+    vars_.set("MASTER_PORT", std::to_string(port_));
+    vars_.set("LCT_PMI_TCP_TIMEOUT_SEC", "20");
+  }
+  static std::unique_ptr<bootstrap> open(int rank, int size) {
+    ::setenv("RANK", std::to_string(rank).c_str(), 1);
+    ::setenv("WORLD_SIZE", std::to_string(size).c_str(), 1);
+    return open_tcp();
+  }
+  static int find_free_port() {
+    const base::descriptor fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+    return ntohs(address.sin_port);
+  }
+  test::scoped_env vars_;
+  const int port_ = find_free_port();
+};
+
+// The names of the processes of a cluster may be entered when rank 0 starts, after the others.
+TEST_F(tcp_reach_test, join__unknown_name_is_asked_for_until_the_time_is_up) {
+  vars_.set("MASTER_ADDR", "rank-0.invalid");
+  vars_.set("LCT_PMI_TCP_TIMEOUT_SEC", "1");
+  const auto results = run_ranks(2, [](int r) { return std::to_string(open(r, 2)->rank()); });
+  for (const char* part : {"rank 1 tried for 1 s", "MASTER_ADDR", "; last: \"rank-0.invalid\": "})
+    EXPECT_NE(results[1].text.find(part), std::string::npos) << results[1].text;
+  // Rank 0 is the one who would have to have that name.
+  EXPECT_TRUE(results[0].text.starts_with("tcp: MASTER_ADDR \"rank-0.invalid\": "))
+      << results[0].text;
+}
+
+TEST_F(tcp_reach_test, join__wrong_address_is_refused_at_once) {
+  vars_.set("MASTER_ADDR", "0.0.0.0");
+  const auto wildcard = run_ranks(1, [](int) { return std::to_string(open(1, 2)->rank()); });
+  EXPECT_NE(wildcard[0].text.find("stands for all"), std::string::npos) << wildcard[0].text;
+  vars_.set("MASTER_ADDR", "192.0.2.1");
+  const auto outer = run_ranks(1, [](int) { return std::to_string(open(1, 2)->rank()); });
+  EXPECT_NE(outer[0].text.find("not a loopback"), std::string::npos) << outer[0].text;
+}
+
+}  // namespace
+}  // namespace lci::boot
