@@ -15,7 +15,8 @@ namespace {
 class lcrun_hosts_test : public lcrun_test {
  protected:
   lcrun_hosts_test() : ssh_(testing::TempDir() + "lcrun_ssh_" + std::to_string(::getpid())) {
-    for (const char* name : {"LCI_SSH", "LCT_PMI_TCP_KEY", "LCT_MASTER_ADDR", "LCT_MASTER_PORT"})
+    for (const char* name : {"LCI_SSH", "LCT_PMI_TCP_KEY", "LCT_PMI_TCP_KEY_FILE",
+                             "LCT_MASTER_ADDR", "LCT_MASTER_PORT"})
       vars_.unset(name);
     std::ofstream(ssh_) << "#!/bin/sh\n"
                            "[ \"$1\" = down ] && { echo 'ssh: no route' >&2; exit 255; }\n"
@@ -85,6 +86,13 @@ TEST_F(lcrun_hosts_test, hosts__ranks_meet_over_tcp_with_a_key_that_no_command_l
   EXPECT_GT(command_lines, 4u);
   run.signal(SIGTERM);
   EXPECT_EQ(run.finish(), 128 + SIGTERM) << run.err();
+}
+
+TEST_F(lcrun_hosts_test, hosts__key_file_of_the_user_does_not_meet_the_key_of_the_job) {
+  vars_.set("LCT_PMI_TCP_KEY_FILE", "/for/torchrun/jobs");
+  launch run(on_hosts(2, {PROBE, "exchange", "1", "say", "here"}));
+  EXPECT_EQ(run.finish(), 0) << run.err();
+  EXPECT_EQ(launch::count(run.out(), "/2 tcp"), 2u) << run.out();
 }
 
 TEST_F(lcrun_hosts_test, hosts__first_failure_ends_all_and_is_said_once) {

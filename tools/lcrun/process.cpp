@@ -118,6 +118,7 @@ void set_rank_variables(environment& env, const job_environment& job, int rank) 
     env.set("LCT_MASTER_ADDR", job.address);
     env.set("LCT_MASTER_PORT", std::to_string(job.port));
     env.set("LCT_PMI_TCP_KEY", job.secret);
+    env.set("LCT_PMI_TCP_KEY_FILE", "");  // a user's is not for this job, and only one may be set
   }
   env.set(BACKEND_BY_US, "");
   env.set(BACKEND_OF_HOSTS, job.address.empty() ? "" : env.get(BACKEND));
