@@ -13,10 +13,11 @@ struct launcher {
   const char* size;  // null: the launcher does not set one
 };
 
-// lci's own and torchrun's come first, a batch system's after those of launchers that run inside
+// lcrun's and torchrun's come first, a batch system's after those of launchers that run inside
 // it. What Slurm says about tasks per node (SLURM_NTASKS_PER_NODE) describes the allocation; a step
 // in it may have more.
-constexpr launcher LAUNCHERS[] = {{"LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+constexpr launcher LAUNCHERS[] = {{"LCI_LCRUN_LOCAL_RANK", "LCI_LCRUN_LOCAL_SIZE"},
+                                  {"LOCAL_RANK", "LOCAL_WORLD_SIZE"},
                                   {"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
                                   {"MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
                                   {"MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"},

@@ -9,6 +9,15 @@
 namespace lcrun_tests {
 namespace {
 
+TEST_F(lcrun_test, start__each_rank_is_told_its_place_on_the_host) {
+  vars_.set("LCI_LCRUN_LOCAL_RANK", "0");  // of an lcrun around this one
+  vars_.set("LCI_LCRUN_LOCAL_SIZE", "1");
+  launch run({"-n", "2", "/bin/sh", "-c", "echo $LCI_LCRUN_LOCAL_RANK/$LCI_LCRUN_LOCAL_SIZE"});
+  EXPECT_EQ(run.finish(), 0) << run.err();
+  EXPECT_EQ(launch::count(run.out(), "0/2\n"), 1u) << run.out();
+  EXPECT_EQ(launch::count(run.out(), "1/2\n"), 1u) << run.out();
+}
+
 TEST_F(lcrun_test, usage__anything_wrong_prints_it_and_exits_1) {
   const std::vector<std::vector<std::string>> wrong = {{},
                                                        {"-n"},

@@ -106,9 +106,13 @@ std::vector<char*> environment::pointers() {
 void set_rank_variables(environment& env, const job_environment& job, int rank) {
   const bool is_by_user = !users_backend(env).empty() || !job.address.empty();
   const std::string rank_text = std::to_string(rank), size_text = std::to_string(job.size);
+  const std::string local_rank_text = std::to_string(rank - job.first);
+  const std::string local_size_text = std::to_string(job.local);
   env.set("LCI_LCRUN_SOCKET", job.socket);
   env.set("LCI_LCRUN_RANK", rank_text);
   env.set("LCI_LCRUN_SIZE", size_text);
+  env.set("LCI_LCRUN_LOCAL_RANK", local_rank_text);
+  env.set("LCI_LCRUN_LOCAL_SIZE", local_size_text);
   // Programs recognise a job by this variable, whatever bootstrap they use in the end.
   env.set("LCT_PMI_FILE_NRANKS", size_text);
   env.set("LCT_PMI_FILE_RANK", rank_text);
@@ -130,8 +134,8 @@ void set_rank_variables(environment& env, const job_environment& job, int rank) 
   // Only if tcp is in the list: other programs would take these for a torchrun job.
   env.set("RANK", rank_text);
   env.set("WORLD_SIZE", size_text);
-  env.set("LOCAL_RANK", std::to_string(rank - job.first));
-  env.set("LOCAL_WORLD_SIZE", std::to_string(job.local));
+  env.set("LOCAL_RANK", local_rank_text);
+  env.set("LOCAL_WORLD_SIZE", local_size_text);
 }
 
 bool wants_directory(const environment& env) {
