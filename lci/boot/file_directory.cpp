@@ -84,15 +84,23 @@ void write_file(const std::string& path, const std::string& bytes) {
   const std::string beside = path + ".tmp." + std::to_string(::getpid());
   base::descriptor fd(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!fd) fail("creating", beside);
+  const auto give_up = [&](const std::string& call) {
+    const int why = errno;
+    ::unlink(beside.c_str());
+    errno = why;
+    fail(call, beside);
+  };
   std::size_t written = 0;
   while (written < bytes.size()) {
     const ssize_t n = ::write(fd.get(), bytes.data() + written, bytes.size() - written);
     if (n >= 0)
       written += static_cast<std::size_t>(n);
     else if (errno != EINTR)
-      fail("writing", beside);
+      give_up("writing");
   }
-  if (::rename(beside.c_str(), path.c_str()) != 0) fail("renaming " + beside + " to", path);
+  // A file server may say only here that it has no room for the bytes.
+  if (::close(fd.release()) != 0) give_up("closing");
+  if (::rename(beside.c_str(), path.c_str()) != 0) give_up("renaming to " + path + " of");
 }
 
 // Empty when there is none any more.

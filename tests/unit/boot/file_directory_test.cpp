@@ -1,6 +1,8 @@
 #include "lci/boot/file_directory.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -8,6 +10,7 @@
 
 #include "lci/errors.hpp"
 #include "tests/support/must_fire.hpp"
+#include "tests/unit/boot/ranks.hpp"
 
 namespace lci::boot {
 namespace {
@@ -95,6 +98,30 @@ TEST_F(file_directory_test, join__where_others_may_write_is_refused) {
   EXPECT_TRUE(fs::is_empty(meet()));
   fs::permissions(meet(), fs::perms(0755));
   run_job();
+}
+
+TEST_F(file_directory_test, write__what_cannot_be_written_leaves_nothing) {
+  const auto results = run_ranks(1, [&](int) {
+    const file_job job = join();
+    rlimit most{};
+    ::getrlimit(RLIMIT_FSIZE, &most);
+    most.rlim_cur = 10;
+    ::setrlimit(RLIMIT_FSIZE, &most);
+    ::signal(SIGXFSZ, SIG_IGN);  // so that it is write() that fails
+    std::string text;
+    try {
+      job.write("r0.0", std::string(11, 'x'));
+    } catch (const backend_error& error) {
+      text = error.what();
+    }
+    for (const auto& entry : fs::directory_iterator(job.folder()))
+      text += " " + entry.path().filename().string() + ";";
+    return text;
+  });
+  const std::string& text = results[0].text;
+  EXPECT_TRUE(text.starts_with("file: writing ")) << text;
+  EXPECT_TRUE(text.ends_with(" m0;")) << text;
+  EXPECT_EQ(text.find(';'), text.size() - 1) << text;
 }
 
 }  // namespace
