@@ -216,15 +216,21 @@ void connection::fail(const std::string& why) const {
 }
 
 void connection::send(const std::string& bytes) const {
+  const deadline until = deadline::in(limit_);
   std::size_t sent = 0;
   while (sent < bytes.size()) {
-    const ssize_t n = ::send(fd_.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
-    if (n >= 0)
+    // Whether the socket blocks is up to the launcher; that would have no end.
+    const ssize_t n =
+        ::send(fd_.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n >= 0) {
       sent += static_cast<std::size_t>(n);
-    else if (errno == EAGAIN || errno == EWOULDBLOCK)
-      wait_for(fd_.get(), POLLOUT, deadline::in(limit_));
-    else if (errno != EINTR)
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (!wait_for(fd_.get(), POLLOUT, until))
+        fail("the launcher takes no command within " + std::to_string(limit_.count() / 1000) +
+             " s");
+    } else if (errno != EINTR) {
       fail("lost the launcher: " + errno_text(errno));
+    }
   }
 }
 

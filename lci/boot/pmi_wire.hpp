@@ -59,7 +59,8 @@ place need_place(const char* backend);
 // The socket. It stays open until the process ends: closing it tells the launcher that we ended.
 class connection {
  public:
-  // `limit` bounds the wait for each answer, except those to a barrier.
+  // `limit` bounds the wait until a command is taken, and for each answer except those to a
+  // barrier.
   connection(const char* backend, int fd, std::chrono::milliseconds limit)
       : backend_(backend), fd_(fd), limit_(limit) {}
 

@@ -1,6 +1,7 @@
 // PMI-1 and PMI-2 against a process manager that refuses, cuts and lies.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <random>
@@ -12,6 +13,7 @@
 #include "tests/support/scoped_env.hpp"
 #include "tests/support/seed.hpp"
 #include "tests/unit/boot/fake_pmi.hpp"
+#include "tests/unit/boot/ranks.hpp"
 
 namespace lci::boot {
 namespace {
@@ -259,6 +261,26 @@ TEST(pmi_store_test, pmi1_init__values_that_hold_nothing_are_named) {
     EXPECT_TRUE(throws_with<backend_error>([&] { make_pmi1_store(manager.take(0), 0, 1); },
                                            {"pmi1: ", "vallen_max"}));
   }
+}
+
+// In a process of its own, which is ended should the command block.
+TEST(pmi_wire_test, ask__launcher_that_reads_nothing_is_given_up) {
+  const auto results = run_ranks(
+      1,
+      [](int) {
+        int ends[2];
+        if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return std::string();
+        const int small = 4096;
+        ::setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+        pmi::connection launcher("pmi1", ends[0], milliseconds(100));
+        pmi::fields command;
+        command.add("cmd", "put");
+        command.add("value", std::string(1 << 20, 'x'));
+        launcher.ask_line(command, "put_result");
+        return std::string("answered");
+      },
+      20);
+  EXPECT_EQ(results[0].text, "pmi1: the launcher takes no command within 0 s");
 }
 
 TEST(pmi_wire_test, parse__random_bytes_do_no_harm) {
