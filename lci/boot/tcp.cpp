@@ -23,31 +23,32 @@ namespace lci::boot {
 namespace {
 
 // A fence is a short exchange: waiting for more bytes to fill a segment would only delay it. And
-// keepalives detect a lost host before the time limit of a fence is over.
+// keepalives detect a lost host before the time limit of a fence is over. None is sent while bytes
+// are not acknowledged, so these have a limit, which is also that of keepalives: the sum of theirs.
 void set_options(int fd) noexcept {
-  const int on = 1, idle_s = 10, interval_s = 5, probes = 3;
+  const int on = 1, idle_s = 10, interval_s = 5, probes = 3, most_ms = 25000;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &most_ms, sizeof most_ms);
 }
 
 base::descriptor listen_on(const tcp_address& address) {
   base::descriptor fd(
       ::socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int on = 1;
-  // Allows the port of a job that has just ended to be reused at once. Set before bind(); accepted
-  // sockets inherit the options.
+  // Accepted sockets inherit the options: they are set before there can be one.
+  if (fd) set_options(fd.get());
+  // Allows the port of a job that has just ended to be reused at once.
   if (!fd || ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
       ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.bytes), address.size) != 0 ||
       ::listen(fd.get(), SOMAXCONN) != 0) {
     const int why = errno;
     fd.reset();
     errno = why;
-    return fd;
   }
-  set_options(fd.get());
   return fd;
 }
 

@@ -1,6 +1,7 @@
 // How rank 0 and the others reach each other: names, addresses, and the sockets that they get.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "lci/boot/fd.hpp"
@@ -63,6 +64,32 @@ TEST_F(tcp_reach_test, join__wrong_address_is_refused_at_once) {
   vars_.set("MASTER_ADDR", "192.0.2.1");
   const auto outer = run_ranks(1, [](int) { return std::to_string(open(1, 2)->rank()); });
   EXPECT_NE(outer[0].text.find("not a loopback"), std::string::npos) << outer[0].text;
+}
+
+// Of all connections of this process.
+std::string user_timeouts_ms() {
+  std::string out;
+  for (int fd = 0; fd < 1024; ++fd) {
+    sockaddr_storage peer{};
+    socklen_t peer_size = sizeof peer;
+    int ms = -1;
+    socklen_t size = sizeof ms;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_size) == 0 &&
+        ::getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, &size) == 0)
+      out += std::to_string(ms) + ";";
+  }
+  return out;
+}
+
+// Keepalives alone do not end a connection to a lost host that has bytes to acknowledge.
+TEST_F(tcp_reach_test, join__unacknowledged_bytes_have_a_limit_at_both_ends) {
+  const auto results = run_ranks(2, [](int r) {
+    const auto boot = open(r, 2);
+    const std::string out = user_timeouts_ms();
+    boot->fence();
+    return out;
+  });
+  for (const rank_result& r : results) EXPECT_EQ(r.text, "25000;");
 }
 
 }  // namespace
