@@ -52,7 +52,8 @@ base::descriptor listen_on(const tcp_address& address) {
   return fd;
 }
 
-// A name may stand for several addresses; the other ranks try them all, so any one will do.
+// A name may stand for several addresses; the other ranks try them all, so any one will do. But if
+// something else listens at one of them, they would meet that.
 base::descriptor listen_on_first(const std::vector<tcp_address>& addresses,
                                  const std::string& source) {
   std::string tried;
@@ -63,6 +64,7 @@ base::descriptor listen_on_first(const std::vector<tcp_address>& addresses,
     if (errno == EADDRINUSE) {
       tried +=
           " (something else listens there; LCT_MASTER_ADDR and LCT_MASTER_PORT choose another)";
+      break;
     }
   }
   throw backend_error("tcp: rank 0 cannot listen at the address in " + source + ": " + tried);

@@ -4,6 +4,9 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <cerrno>
+#include <cstdlib>
+
 #include "lci/boot/fd.hpp"
 #include "lci/boot/tcp.hpp"
 #include "lci/boot/tcp_address.hpp"
@@ -64,6 +67,18 @@ TEST_F(tcp_reach_test, join__wrong_address_is_refused_at_once) {
   vars_.set("MASTER_ADDR", "192.0.2.1");
   const auto outer = run_ranks(1, [](int) { return std::to_string(open(1, 2)->rank()); });
   EXPECT_NE(outer[0].text.find("not a loopback"), std::string::npos) << outer[0].text;
+}
+
+// The other ranks may try the address in use first, and take its listener for rank 0.
+TEST_F(tcp_reach_test, open__name_with_an_address_in_use_is_refused) {
+  const auto all = resolve("localhost", port_, "MASTER_ADDR", false);
+  if (all.size() < 2) GTEST_SKIP() << "localhost has one address only, no ::1";
+  const auto* const first = reinterpret_cast<const sockaddr*>(&all[0].bytes);
+  const base::descriptor taken(::socket(first->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!taken || ::bind(taken.get(), first, all[0].size) != 0 || ::listen(taken.get(), 1) != 0)
+    GTEST_SKIP() << "cannot listen at " << all[0].text << ": " << errno_text(errno);
+  const auto results = run_ranks(1, [](int) { return std::to_string(open(0, 1)->rank()); });
+  EXPECT_NE(results[0].text.find("Address already in use"), std::string::npos) << results[0].text;
 }
 
 // Of all connections of this process.
