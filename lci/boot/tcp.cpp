@@ -60,8 +60,9 @@ base::descriptor listen_on_first(const std::vector<tcp_address>& addresses,
   for (const tcp_address& a : addresses) {
     base::descriptor fd = listen_on(a);
     if (fd) return fd;
-    tried += (tried.empty() ? "" : "; ") + a.text + ": " + errno_text(errno);
-    if (errno == EADDRINUSE) {
+    const int why = errno;
+    tried += (tried.empty() ? "" : "; ") + a.text + ": " + errno_text(why);
+    if (why == EADDRINUSE) {
       tried +=
           " (something else listens there; LCT_MASTER_ADDR and LCT_MASTER_PORT choose another)";
       break;
