@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <new>
 #include <thread>
 #include <utility>
@@ -121,9 +122,9 @@ class tcp_root final : public bootstrap {
       while (member_.fence_pending() || !service_.flushed()) {
         if (!step(until)) give_up("in fence " + std::to_string(member_.round()));
       }
-    } catch (const backend_error& error) {
-      // Without this rank the job cannot go on; ranks that come later find the reason in their
-      // socket.
+    } catch (const std::exception& error) {
+      // Without this rank the job cannot go on, also if it only had no memory; ranks that come
+      // later find the reason in their socket.
       service_.fail_all(error.what());
       throw;
     }
