@@ -185,7 +185,8 @@ class alloc_handler_x
 /// Frees a completion object and empties the handle. If an operation or a number still refers to
 /// it, the progress() that would signal it throws lci::argument_error with the operation, the peer
 /// and the tag.
-/// @throws lci::argument_error  empty or freed; a graph that is started and not complete
+/// @throws lci::argument_error  empty or freed; a graph that is started and not complete,
+/// or of which a node is still posted
 class free_comp_x
     : public detail::operation<free_comp_x, detail::free_comp_args, void, &detail::free_comp>,
       public detail::runtime_option<free_comp_x> {

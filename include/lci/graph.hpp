@@ -16,6 +16,8 @@ namespace lci {
 /// Start of a graph: edges from it fire in graph_start().
 const graph_node_t GRAPH_START = reinterpret_cast<graph_node_t>(static_cast<uintptr_t>(1));
 /// End of a graph: the graph is complete when all edges to it have fired; at least one is needed.
+/// A node from which no edges lead here may still be posted then. It has to complete before the
+/// graph is changed, started again or freed, also by itself.
 const graph_node_t GRAPH_END = reinterpret_cast<graph_node_t>(static_cast<uintptr_t>(2));
 /// Function of a node that completes at once.
 const graph_node_run_cb_t GRAPH_NODE_DUMMY_CB = nullptr;
@@ -147,7 +149,8 @@ class graph_node_mark_complete_x
   }
 };
 
-/// Starts a graph; a completed graph can be started again. @throws lci::argument_error  not a graph
+/// Starts a graph; a completed graph can be started again. @throws lci::argument_error  not a
+/// graph; it is not complete; a node of its last round is still posted
 class graph_start_x
     : public detail::operation<graph_start_x, detail::comp_args, void, &detail::graph_start>,
       public detail::runtime_option<graph_start_x>,

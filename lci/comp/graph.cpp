@@ -4,6 +4,7 @@
 #include <exception>
 #include <string>
 
+#include "lci/base/race_point.hpp"
 #include "lci/comp/signal.hpp"
 #include "lci/errors.hpp"
 
@@ -42,7 +43,7 @@ class graph::walk {
       ready_ = node->next_ready;
       if (ready_ == nullptr) last_ = &ready_;
       // The round may never end now, so its object is released to the program.
-      if (!guarded([&] { run(*node); })) graph_.guard_.let_go();
+      if (!run(*node)) graph_.guard_.let_go();
     }
   }
 
@@ -64,25 +65,38 @@ class graph::walk {
     }
   }
 
-  void run(graph_node& node) {
+  // Of a node whose function fails nothing is to come: false, and it runs no more.
+  bool run(graph_node& node) {
     // edge graph.running, writer: before the function, which may post an operation that another
     // thread completes at once.
     node.is_running.store(true, std::memory_order_release);
-    const status_t status = node.fn != nullptr ? node.fn(node.value) : status_t(errorcode_t::done);
-    if (status.is_posted()) return;
-    if (!status.is_done())
-      throw argument_error("graph: the function of a node answered error code " +
-                           std::to_string(static_cast<int>(status.error.errorcode)) +
-                           "; expected done or posted, and never retry");
+    status_t status = errorcode_t::done;
+    const bool is_good = guarded([&] {
+      if (node.fn != nullptr) status = node.fn(node.value);
+      if (!status.is_done() && !status.is_posted())
+        throw argument_error("graph: the function of a node answered error code " +
+                             std::to_string(static_cast<int>(status.error.errorcode)) +
+                             "; expected done or posted, and never retry");
+    });
+    if (is_good && status.is_posted()) {
+      graph_.add_posted();
+      return true;
+    }
     // edge graph.running, reader; of two completions one gets true.
-    if (!node.is_running.exchange(false, std::memory_order_acq_rel))
+    if (node.is_running.exchange(false, std::memory_order_acq_rel)) {
+      if (is_good) fire_all(node.out, status, node.value);
+      return is_good;
+    }
+    graph_.add_posted();  // complete() has counted it as such
+    if (!is_good) return false;
+    return guarded([] {
       throw argument_error(
           "graph: the function of a node answered done after the node was completed");
-    fire_all(node.out, status, node.value);
+    });
   }
 
   // Relaxed: leave() orders it.
-  void end() { graph_.walkers_and_phase_.fetch_add(ENDED - RUNNING, std::memory_order_relaxed); }
+  void end() { graph_.state_.fetch_add(ENDED - RUNNING, std::memory_order_relaxed); }
 
   graph& graph_;
   graph_node* ready_ = nullptr;
@@ -99,12 +113,17 @@ graph::~graph() {
   }
 }
 
-void graph::must_not_run(const char* who) const {
+std::uint64_t graph::must_not_run(const char* who) const {
   // edge graph.complete, reader.
-  const std::uint32_t now = walkers_and_phase_.load(std::memory_order_acquire);
-  if (now != 0 && now != COMPLETE)
+  const std::uint64_t now = state_.load(std::memory_order_acquire);
+  if ((now & (RUNNING | ENDED)) != 0)
     throw argument_error(std::string(who) +
                          ": argument comp is a graph that has been started and is not complete");
+  if ((now & ~COMPLETE) != 0)
+    throw argument_error(std::string(who) +
+                         ": argument comp is a graph of which a node of the last round has not "
+                         "completed");
+  return now;
 }
 
 graph_node* graph::own(graph_node_t node, const char* who) const {
@@ -146,56 +165,57 @@ void graph::add_edge(graph_node_t from, graph_node_t to, graph_edge_run_cb_t fn)
 }
 
 void graph::start() {
-  must_not_run("graph_start");
+  const std::uint64_t before = must_not_run("graph_start");
   if (in_edges_of_end_ == 0 && !nodes_.empty())
     throw argument_error("graph_start: no edge leads to GRAPH_END; expected at least one");
   if (!when_done_.is_empty())
     guard_.hold(any(when_done_, "graph_start: the object for its end"), "graph", nullptr);
   // Relaxed: other threads reach these through an operation that is posted below, or through
   // graph.fired.
-  for (graph_node* node : nodes_) {
-    node->missing.store(node->in_edges, std::memory_order_relaxed);
-    node->is_running.store(false, std::memory_order_relaxed);
-  }
+  for (graph_node* node : nodes_) node->missing.store(node->in_edges, std::memory_order_relaxed);
   missing_at_end_.store(in_edges_of_end_, std::memory_order_relaxed);
-  // Without anything between start and end the round is over before it begins.
-  walkers_and_phase_.store((in_edges_of_end_ == 0 ? ENDED : RUNNING) + 1,
-                           std::memory_order_relaxed);
+  // Without anything between start and end the round is over before it begins. Added, since a
+  // thread may be inside that completes a node in error and is about to be refused.
+  state_.fetch_add((in_edges_of_end_ == 0 ? ENDED : RUNNING) + 1 - before,
+                   std::memory_order_relaxed);
   walk inside(*this);
   inside.fire_all(first_, errorcode_t::done, nullptr);
   inside.run_ready();
-  leave();
+  leave(0);
   inside.rethrow();
 }
 
 void graph::complete(graph_node_t handle, const status_t& status) {
   graph_node* const node = own(handle, "graph signal");
+  // Before the node is taken: from then on start() has to find this thread inside. Relaxed: until
+  // this thread leaves, it finds the node among those that are posted.
+  state_.fetch_add(1, std::memory_order_relaxed);
   // edge graph.running, reader; of two signals one gets true.
-  if (!node->is_running.exchange(false, std::memory_order_acq_rel))
+  if (!node->is_running.exchange(false, std::memory_order_acq_rel)) {
+    leave(0);
     throw argument_error(
         "graph signal: the node is not running; it was completed before, or has not started");
-  // Relaxed: the round cannot end before this node's edges have fired, so no thread checks the
-  // count yet.
-  walkers_and_phase_.fetch_add(1, std::memory_order_relaxed);
+  }
+  LCI_RACE_POINT("graph.complete.taken");
   walk inside(*this);
   inside.fire_all(node->out, status, node->value);
   inside.run_ready();
-  leave();
+  leave(POSTED);
   inside.rethrow();
 }
 
-// One thread leaves. The last one of an ended round makes it complete; no thread touches the graph
-// after that.
-void graph::leave() {
+// One thread leaves, with the node that it completed. The last one of an ended round makes it
+// complete; no thread touches the graph after that.
+void graph::leave(std::uint64_t completed) {
   // edge graph.left, both sides: all that the walkers did is visible to the last of them.
-  std::uint32_t now = walkers_and_phase_.fetch_sub(1, std::memory_order_acq_rel) - 1;
-  if (now != ENDED) return;
+  std::uint64_t now = state_.fetch_sub(completed + 1, std::memory_order_acq_rel) - completed - 1;
+  if (now % POSTED != ENDED) return;
   const comp_t then = when_done_;
   const status_t status(attr.user_context);
   // edge graph.complete, writer. The exchange fails when a node without a path to GRAPH_END was
   // completed at this moment: that thread is then the last one.
-  if (!walkers_and_phase_.compare_exchange_strong(now, COMPLETE, std::memory_order_acq_rel,
-                                                  std::memory_order_relaxed))
+  if (!state_.compare_exchange_strong(now, now - ENDED + COMPLETE, std::memory_order_acq_rel,
+                                      std::memory_order_relaxed))
     return;
   if (then.is_empty()) return;
   base::free_live(this, "graph");

@@ -1,0 +1,113 @@
+// Rounds after the first: what the last one has left behind. Nodes without a way to GRAPH_END may
+// still be posted when it is complete.
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "lci/comp/graph.hpp"
+#include "lci/errors.hpp"
+#include "tests/support/must_fire.hpp"
+#include "tests/support/race_hook.hpp"
+
+namespace lci::comp {
+namespace {
+
+// Two nodes that write into a log, of which the first is posted and the second follows it, beside
+// a round that is complete at once.
+class graph_restarts : public testing::Test {
+ protected:
+  graph_restarts() {
+    graph_->add_edge(GRAPH_START, first_, nullptr);
+    graph_->add_edge(first_, second_, nullptr);
+    graph_->add_edge(GRAPH_START, GRAPH_END, nullptr);
+  }
+  ~graph_restarts() override { base::free_live(graph_, "graph"); }
+
+  std::string log_;
+  graph* graph_ = base::make_live<graph>(comp_attr_t(), comp_t());
+  graph_node_t first_ = graph_->add_node(
+      [](void* log) {
+        *static_cast<std::string*>(log) += 'a';
+        return status_t(errorcode_t::posted);
+      },
+      &log_, nullptr);
+  graph_node_t second_ = graph_->add_node(
+      [](void* log) {
+        *static_cast<std::string*>(log) += 'b';
+        return status_t(errorcode_t::done);
+      },
+      &log_, nullptr);
+};
+
+// Its completion would be taken for that of the next round.
+TEST_F(graph_restarts, a_node_is_still_posted__is_refused) {
+  for (int round = 0; round < 2; ++round) {
+    log_.clear();
+    graph_->start();
+    EXPECT_TRUE(graph_->is_complete());
+    EXPECT_TRUE(test::throws_with<argument_error>(
+        [&] { graph_->start(); }, {"graph_start", "a node of the last round has not completed"}));
+    EXPECT_THROW(graph_->must_not_run("free_comp"), argument_error);
+    EXPECT_THROW(graph_->add_edge(second_, GRAPH_END, nullptr), argument_error);
+    EXPECT_EQ(log_, "a");
+    graph_->complete(first_, errorcode_t::done);
+    EXPECT_THROW(graph_->complete(first_, errorcode_t::done), argument_error);
+    EXPECT_EQ(log_, "ab");
+  }
+}
+
+// The thread that completes the node has not fired its edges yet.
+TEST_F(graph_restarts, a_node_is_being_completed__is_refused) {
+  if (!test::has_race_points) GTEST_SKIP() << test::RACE_POINTS_MISSING;
+  graph_->start();
+  {
+    test::race_hook hook("graph.complete.taken",
+                         [&] { EXPECT_THROW(graph_->start(), argument_error); });
+    graph_->complete(first_, errorcode_t::done);
+    EXPECT_EQ(hook.hits(), 1);
+  }
+  EXPECT_EQ(log_, "ab");
+  EXPECT_TRUE(graph_->is_complete());
+  graph_->start();
+  EXPECT_EQ(log_, "aba");
+  EXPECT_TRUE(graph_->is_complete());
+  graph_->complete(first_, errorcode_t::done);
+}
+
+// A function that completes its own node before it answers.
+struct early_node {
+  graph* of;
+  errorcode_t answer;
+  graph_node_t node = nullptr;
+};
+status_t complete_early(void* value) {
+  const auto* const early = static_cast<early_node*>(value);
+  early->of->complete(early->node, errorcode_t::done);
+  return early->answer;
+}
+
+TEST(graph_restart, nodes_completed_early_or_failed__runs_again) {
+  graph* const it = base::make_live<graph>(comp_attr_t(), comp_t());
+  early_node posted{it, errorcode_t::posted}, done{it, errorcode_t::done};
+  posted.node = it->add_node(&complete_early, &posted, nullptr);
+  done.node = it->add_node(&complete_early, &done, nullptr);
+  const graph_node_t thrower =
+      it->add_node([](void*) -> status_t { throw std::runtime_error("mine"); }, nullptr, nullptr);
+  const graph_node_t retried =
+      it->add_node([](void*) { return status_t(errorcode_t::retry); }, nullptr, nullptr);
+  for (const graph_node_t node : {posted.node, done.node, thrower, retried})
+    it->add_edge(GRAPH_START, node, nullptr);
+  it->add_edge(GRAPH_START, GRAPH_END, nullptr);
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_TRUE(test::throws_with<argument_error>([&] { it->start(); },
+                                                  {"answered done after the node was completed"}));
+    EXPECT_TRUE(it->is_complete());
+    EXPECT_NO_THROW(it->must_not_run("free_comp"));
+    EXPECT_THROW(it->complete(thrower, errorcode_t::done), argument_error);
+  }
+  base::free_live(it, "graph");
+}
+
+}  // namespace
+}  // namespace lci::comp
