@@ -158,18 +158,16 @@ LCT_pcounter_handle_t counter_context::find_or_make(const std::string& name,
   auto counter = std::make_unique<tally>(name, type);
   entries_.reserve(entries_.size() + 1);  // once listed, the counter must be kept
   const int number = list(counter.get());
-  entries_.push_back({number, std::move(counter), 0, {}});
+  entries_.push_back({number, std::move(counter), 0, 0, {}});
   return {type, number};
 }
 
 void counter_context::record() {
   const LCT_time_t now = LCT_now();
   const std::lock_guard guard(lock_);
-  grown_.clear();
   for (entry& one : entries_) {
     const std::int64_t sum = one.counter->sum().sum;
     const std::int64_t growth = sum - std::exchange(one.recorded, sum);
-    if (growth != 0) grown_.push_back(&one);
     if (one.counter->type() == LCT_PCOUNTER_TREND) one.samples.push_back({now, growth});
   }
 }
@@ -197,6 +195,16 @@ void counter_context::dump(std::FILE* out) {
   std::fflush(out);
 }
 
+void counter_context::write_sample_locked(std::FILE* out) {
+  std::fprintf(out, "at %.6f s\n", LCT_time_to_s(LCT_now()));
+  for (entry& one : entries_) {
+    const std::int64_t sum = one.counter->sum().sum;
+    const bool has_changed = std::exchange(one.written, sum) != sum;
+    if (has_changed || !options_.writes_changes_only) write_locked(out, one);
+  }
+  std::fflush(out);
+}
+
 void counter_context::write_to_file(bool is_sample) {
   const std::string path = with_rank(options_.outfile);
   std::FILE* const out = path == "stderr"   ? stderr
@@ -208,12 +216,7 @@ void counter_context::write_to_file(bool is_sample) {
   }
   if (is_sample) {
     const std::lock_guard guard(lock_);
-    std::fprintf(out, "at %.6f s\n", LCT_time_to_s(LCT_now()));
-    if (options_.writes_changes_only)
-      for (const entry* one : grown_) write_locked(out, *one);
-    else
-      for (const entry& one : entries_) write_locked(out, one);
-    std::fflush(out);
+    write_sample_locked(out);
   } else {
     dump(out);
   }

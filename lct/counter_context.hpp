@@ -73,6 +73,7 @@ class counter_context {
 
   // Number and type of the counter of that name. Throws argument_error for another type.
   LCT_pcounter_handle_t find_or_make(const std::string& name, LCT_pcounter_type_t type);
+  // A sample of the program's own; those to the file go on as if there was none.
   void record();
   void dump(std::FILE* out);
   // Writes to the file that a variable names, if there is one and it was not written yet.
@@ -87,17 +88,18 @@ class counter_context {
     int number;
     std::unique_ptr<tally> counter;
     std::int64_t recorded = 0;  // value of the sum at the last sample
+    std::int64_t written = 0;   // the same at the last sample that went to the file
     std::vector<sample> samples;
   };
   void sample_all();
   void write_locked(std::FILE* out, const entry& one) const;
+  void write_sample_locked(std::FILE* out);
   void write_to_file(bool is_sample);
 
   const std::string name_;
   const counter_options options_;
   std::mutex lock_;
   std::vector<entry> entries_;
-  std::vector<const entry*> grown_;  // since the sample before; set by record()
   bool is_written_ = false;
   bool ends_ = false;
   std::condition_variable end_;

@@ -8,8 +8,8 @@
  * if it still exists. `LCT_PCOUNTER_RECORD_INTERVAL` (microseconds) starts a thread that calls
  * LCT_pcounter_record(). `LCT_PCOUNTER_DUMP_ON_THE_FLY` makes it write each sample when it is
  * taken, by default once a second; with `LCT_PCOUNTER_DUMP_ON_THE_FLY_LW` only counters that have
- * changed. `LCT_PCOUNTER_MODE=on-the-fly` (or `on-the-fly-lw`) does the same to the file
- * `lct_pcounter.<host>.<rank>.out`.
+ * changed since the sample that was written before. `LCT_PCOUNTER_MODE=on-the-fly` (or
+ * `on-the-fly-lw`) does the same to the file `lct_pcounter.<host>.<rank>.out`.
  */
 #ifndef LCT_COUNTERS_H
 #define LCT_COUNTERS_H

@@ -1,6 +1,8 @@
 /* Performance counters. */
 #define _DEFAULT_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "rows.h"
@@ -108,4 +110,49 @@ void row_counter_samples(void) {
   LCT_pcounter_ctx_free(&c.ctx);
   CHECK(strstr(text_of_file("lct_counter_samples.out"), "live.sum: 0\n") != NULL);
   CHECK(remove("lct_counter_samples.out") == 0);
+}
+
+#define FIFO "lct_counter_samples.fifo"
+
+/* A sample is taken with a growth of 3. It is not written before somebody reads. A sample that came
+ * before the counters is the only one: then the test shows less. */
+static counters_t make_sampled(void) {
+  counters_t c;
+  int i;
+  remove(FIFO);
+  CHECK(mkfifo(FIFO, 0600) == 0);
+  c = make("live");
+  LCT_pcounter_add(c.ctx, c.trend, 3);
+  for (i = 0; i < 2000 && strstr(dumped(c.ctx), " s: +") == NULL; ++i) usleep(1000);
+  return c;
+}
+
+/* The first sample that is written has that line. */
+static void read_sample(counters_t* c, const char* line) {
+  char text[4096];
+  const int fd = open(FIFO, O_RDONLY);
+  const ssize_t size = read(fd, text, sizeof(text) - 1);
+  CHECK(size > 0);
+  text[size] = '\0';
+  CHECK(strstr(text, line) != NULL && strstr(text, "live.sum") == NULL);
+  LCT_pcounter_ctx_free(&c->ctx);
+  CHECK(close(fd) == 0 && remove(FIFO) == 0 && remove("lct_counters_dump") == 0);
+}
+
+/* Between a sample and its line in the file the program goes on. Started like the row before, with
+ * the name of the FIFO and a longer interval: what nobody reads has to fit. */
+void row_counter_samples_late(void) {
+  counters_t c = make_sampled();
+  char name[16];
+  int i;
+  for (i = 0; i < 100; ++i) {
+    snprintf(name, sizeof(name), "more%d", i);
+    LCT_pcounter_register(c.ctx, name, LCT_PCOUNTER_COUNTER);
+  }
+  read_sample(&c, "live.trend: 3\n");
+  c = make_sampled();
+  LCT_pcounter_add(c.ctx, c.trend, 4);
+  LCT_pcounter_record(c.ctx); /* the program's own samples */
+  LCT_pcounter_record(c.ctx);
+  read_sample(&c, "live.trend: 7\n");
 }

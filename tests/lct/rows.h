@@ -53,6 +53,7 @@ void row_assert_aborts(void);
 void row_counters(void);
 void row_counter_variables(void);
 void row_counter_samples(void);
+void row_counter_samples_late(void);
 void row_queues(void);
 void row_bootstrap(void);
 void row_arguments(void);
