@@ -83,8 +83,8 @@ bool owned::become_owner(record* me) noexcept {
 // Needs no look at owner_: no other thread can take what we are inside of.
 bool owned::enter_nested(record* me) noexcept {
   const std::uint32_t depth = me->depth.load(std::memory_order_relaxed);
-  me->inside[depth].store(this, std::memory_order_relaxed);
-  me->depth.store(depth + 1, std::memory_order_release);  // edge owned.leave: partner is holds()
+  me->inside[depth].store(this, std::memory_order_release);  // edge owned.moved: see close_gap()
+  me->depth.store(depth + 1, std::memory_order_release);     // edge owned.leave: partner is holds()
   return true;
 }
 
@@ -167,11 +167,13 @@ LCI_COLD void owned::disown() noexcept {
   taking_.unlock();
 }
 
-// For visits that end out of order: the visit that ends moves to the end of the list.
+// For visits that end out of order: the last one moves to the place of the one that ends. Places
+// change to lower ones only, and a taker looks downwards: it may find the next visit in the place
+// that the last one had, but then it finds that one further down (edge owned.moved).
 LCI_COLD void owned::close_gap(record* me, std::uint32_t last) noexcept {
   std::uint32_t at = last;
   while (at > 0 && me->inside[at].load(std::memory_order_relaxed) != this) --at;
-  // The last one is announced twice until leave() shortens the list, so no taker can miss it.
+  // The last one is announced twice until leave() shortens the list.
   const void* const top = me->inside[last].load(std::memory_order_relaxed);
   me->inside[at].store(top, std::memory_order_release);  // edge owned.leave: partner is holds()
 }

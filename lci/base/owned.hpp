@@ -95,7 +95,8 @@ class alignas(CACHE_LINE) owned {
   bool stay(detail::thread_record* me) noexcept {
     const std::uint32_t depth = me->depth.load(std::memory_order_relaxed);
     if (depth != record::MAX_INSIDE) [[likely]] {
-      me->inside[depth].store(this, std::memory_order_relaxed);
+      // edge owned.moved: see close_gap().
+      me->inside[depth].store(this, std::memory_order_release);
       // edge owned.leave: a taker that finds the brief visit over finds this one; partner is
       // holds(), which looks in the same order.
       me->depth.store(depth + 1, std::memory_order_release);
@@ -127,7 +128,8 @@ class alignas(CACHE_LINE) owned {
     const std::uint32_t depth = me->depth.load(std::memory_order_relaxed);
     if (depth == record::MAX_INSIDE) [[unlikely]]
       return false;
-    me->inside[depth].store(this, std::memory_order_relaxed);
+    // edge owned.moved: see close_gap().
+    me->inside[depth].store(this, std::memory_order_release);
     if (!LCI_TSAN && detail::plain_fence.load(std::memory_order_relaxed)) [[likely]] {
       // edge owned.enter: the taker's membarrier stands for the barrier missing between this store
       // and the load below.

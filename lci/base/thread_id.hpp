@@ -37,8 +37,11 @@ struct alignas(CACHE_LINE) thread_record {
     // leave(). Sequentially consistent for the locked form of base/owned.
     if (brief.load(std::memory_order_seq_cst) == what) return true;
     const std::uint32_t count = depth.load(std::memory_order_seq_cst);
-    for (std::uint32_t i = 0; i < count; ++i) {
-      // edge owned.leave, for a visit that ended out of order: partner is owned::close_gap().
+    // Downwards, as visits move when others end: one that has moved meanwhile is still to come.
+    for (std::uint32_t i = count; i-- > 0;) {
+      // edge owned.leave, for a visit that ended out of order: partner is owned::close_gap(). edge
+      // owned.moved: a taker that finds another visit in its place finds it further down; partners
+      // are those that enter.
       if (inside[i].load(std::memory_order_acquire) == what) return true;
     }
     return false;
