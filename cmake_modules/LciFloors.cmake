@@ -116,6 +116,10 @@ function(lci_library target file)
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${file} LINKER_LANGUAGE CXX
                         VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
                         INSTALL_RPATH "$ORIGIN")
+  # When a thread ends, its number is given back: that code stays when a plug-in with the library is unloaded before.
+  if(BUILD_SHARED_LIBS)
+    target_link_options(${target} PRIVATE LINKER:-z,nodelete)
+  endif()
   # What lci/device.cuh includes, as an installed lci has it, and none of the library's own headers.
   foreach(room gpu wqe)
     if(NOT EXISTS ${PROJECT_BINARY_DIR}/kernel_include/lci/${room})

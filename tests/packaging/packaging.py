@@ -121,6 +121,8 @@ class Packaging:
         self.find_from_afar(prefix)
         libraries = run("readelf", "-d", folder / "consumer_11")
         demand(re.search(r"NEEDED.*liblci\.so\.2\]", libraries), "the client names liblci.so.2")
+        for name in ("liblci.so", "liblct.so"):
+            demand("NODELETE" in run("readelf", "-d", next(prefix.glob(f"**/{name}"))), f"{name} stays until the process ends")
         self.pkg_config(prefix, "shared", static=False)
 
     def subproject(self):
