@@ -143,6 +143,8 @@ void free_comp(const free_comp_args& args) {
   api::check_given(args.runtime);
   comp_impl_t& object = comp::any(*args.comp, "free_comp");
   must_not_be_held(object);
+  if (object.attr.comp_type == attr_comp_type_t::graph)
+    static_cast<comp::graph&>(object).must_not_run("free_comp");
   runtime::global().runtimes.for_each(
       [&](runtime_impl_t& runtime) { runtime.core.rcomps.bury(object); });
   switch (object.attr.comp_type) {
@@ -159,7 +161,6 @@ void free_comp(const free_comp_args& args) {
       base::free_live(static_cast<comp::handler*>(&object), "comp");
       break;
     case attr_comp_type_t::graph:
-      static_cast<comp::graph&>(object).must_not_run("free_comp");
       base::free_live(static_cast<comp::graph*>(&object), "comp");
       break;
     case attr_comp_type_t::custom:
