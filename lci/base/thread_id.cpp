@@ -29,6 +29,7 @@ struct registry {
   std::uint64_t taken[WORDS] = {};
   thread_record records[MAX_THREADS];
   thread_record* spare = nullptr;
+  bool has_left_out = false;  // threads without a key
 };
 constinit registry all;
 
@@ -53,13 +54,8 @@ thread_record* take_spare() noexcept {
   return new (std::nothrow) thread_record;
 }
 
-void release(void* value) noexcept {
-  auto* const record = static_cast<thread_record*>(value);
-  thread_id_tls = NO_THREAD_ID;
-  thread_record_tls = nullptr;
-  record->depth.store(0, std::memory_order_release);        // edge owned.leave: see holds()
-  record->brief.store(nullptr, std::memory_order_release);  // likewise
-  const std::lock_guard<std::mutex> lock(all.mutex);
+// Under the mutex.
+void put_back(thread_record* record) noexcept {
   if (record->id < MAX_THREADS) {
     all.taken[record->id / WORD_BITS] &= ~(std::uint64_t{1} << (record->id % WORD_BITS));
   } else {
@@ -68,15 +64,23 @@ void release(void* value) noexcept {
   }
 }
 
+void release(void* value) noexcept {
+  auto* const record = static_cast<thread_record*>(value);
+  thread_id_tls = NO_THREAD_ID;
+  thread_record_tls = nullptr;
+  record->depth.store(0, std::memory_order_release);        // edge owned.leave: see holds()
+  record->brief.store(nullptr, std::memory_order_release);  // likewise
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  put_back(record);
+}
+
 // A key of the thread library, not a thread_local object: its destructor runs after those of all
 // thread_local objects, and runs again if another key's destructor asked for a number once more.
-pthread_key_t exit_key() noexcept {
-  static const pthread_key_t key = [] {
-    pthread_key_t made{};
-    pthread_key_create(&made, release);
-    return made;
-  }();
-  return key;
+// False: the program has taken all keys, or there is no memory.
+bool release_at_exit(thread_record* record) noexcept {
+  static pthread_key_t key;
+  static const bool is_made = pthread_key_create(&key, release) == 0;
+  return is_made && pthread_setspecific(key, record) == 0;
 }
 
 }  // namespace
@@ -84,11 +88,17 @@ pthread_key_t exit_key() noexcept {
 LCI_COLD std::uint32_t assign_thread_id() noexcept {
   has_asymmetric_fence();  // registers before this thread can become an owner
   const std::lock_guard<std::mutex> lock(all.mutex);
-  const std::uint32_t id = take_number();
-  thread_record* const record = id < MAX_THREADS ? &all.records[id] : take_spare();
+  std::uint32_t id = take_number();
+  thread_record* record = id < MAX_THREADS ? &all.records[id] : take_spare();
   if (record != nullptr) {
     record->id = id;
-    pthread_setspecific(exit_key(), record);
+    if (!release_at_exit(record)) {
+      // What the thread had would never be given back: it gets what threads beyond the limit share.
+      put_back(record);
+      all.has_left_out = true;
+      record = nullptr;
+      id = OVERFLOW_THREAD;
+    }
   }
   thread_record_tls = record;
   thread_id_tls = id;
@@ -108,6 +118,7 @@ bool lci::base::is_only_thread() noexcept {
   int alive = 0;
   const std::lock_guard<std::mutex> lock(detail::all.mutex);
   for (const std::uint64_t word : detail::all.taken) alive += std::popcount(word);
-  // If more threads live than have a number of their own, all numbers are taken.
-  return alive == 1;
+  // If more threads live than have a number of their own, all numbers are taken, or some were left
+  // out.
+  return alive == 1 && !detail::all.has_left_out;
 }

@@ -14,6 +14,8 @@
 namespace lci::base {
 
 // Threads beyond this many at once all get the number OVERFLOW_THREAD; what they share is locked.
+// So do threads whose end cannot be noticed, since the program has taken all keys of the thread
+// library.
 inline constexpr std::uint32_t MAX_THREADS = 256;
 inline constexpr std::uint32_t OVERFLOW_THREAD = MAX_THREADS;
 

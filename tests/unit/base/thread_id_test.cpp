@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <barrier>
 #include <set>
@@ -111,6 +113,41 @@ TEST(thread_id__late, a_key_destructor_may_still_ask) {
   EXPECT_EQ(late, expected);
   EXPECT_EQ(number_of_a_new_thread(), expected) << "the number was not given back twice";
   pthread_key_delete(key);
+}
+
+// In a program of its own, in which nobody has asked yet. The first key of all may be that of
+// another library.
+TEST(thread_id__no_key, threads_share_a_number_and_no_value_of_others_changes) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    execl("/proc/self/exe", "unit_base", "--gtest_also_run_disabled_tests",
+          "--gtest_filter=thread_id__no_key.DISABLED_here", nullptr);
+    _exit(127);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+TEST(thread_id__no_key, DISABLED_here) {
+  ASSERT_FALSE(has_thread_id()) << "this test is to be the only one of its process";
+  std::vector<pthread_key_t> keys;
+  for (pthread_key_t made; pthread_key_create(&made, nullptr) == 0;) keys.push_back(made);
+  ASSERT_FALSE(keys.empty());
+  for (const pthread_key_t key : keys) ASSERT_EQ(pthread_setspecific(key, &keys), 0);
+  const auto values = [&] {
+    std::vector<const void*> all;
+    for (pthread_key_t key = 0; key <= keys.back(); ++key) all.push_back(pthread_getspecific(key));
+    return all;
+  };
+  const auto before = values();
+  const std::uint32_t id = thread_id();
+  EXPECT_EQ(values(), before);
+  EXPECT_EQ(id, OVERFLOW_THREAD);
+  EXPECT_EQ(detail::thread_record_tls, nullptr);
+  EXPECT_FALSE(is_only_thread()) << "nobody knows";
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(number_of_a_new_thread(), OVERFLOW_THREAD);
 }
 
 }  // namespace
