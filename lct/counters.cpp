@@ -8,6 +8,7 @@
 
 #include "lci/errors.hpp"
 #include "lct/counter_context.hpp"
+#include "lct/per_thread.hpp"
 #include "lct/state.hpp"
 
 namespace lct {
@@ -29,8 +30,11 @@ counter_context& counters_of(LCT_pcounter_ctx_t ctx) {
 }
 
 // When this thread last began a duration of each timer, by number; 0: it did not.
+struct beginnings {
+  std::vector<LCT_time_t> times;
+};
 LCT_time_t& beginning(int number) {
-  static thread_local std::vector<LCT_time_t> began;
+  std::vector<LCT_time_t>& began = per_thread<beginnings>().times;
   const auto at = static_cast<std::size_t>(number);
   if (at >= began.size()) began.resize(at + 1);
   return began[at];

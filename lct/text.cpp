@@ -15,6 +15,7 @@
 
 #include "lci/base/env.hpp"
 #include "lci/errors.hpp"
+#include "lct/per_thread.hpp"
 
 namespace {
 
@@ -31,9 +32,13 @@ bool is_entry(const LCT_dict_str_int_t& entry, const char* key) noexcept {
   throw lci::argument_error(text);
 }
 
+struct last_result {
+  std::string text;
+};
+
 // Built apart from `kept`, since `in` may be an earlier result, kept there.
 const char* replace(const char* in, const char* from, const char* to, bool all) {
-  static thread_local std::string kept;
+  std::string& kept = lct::per_thread<last_result>().text;
   const std::string_view part(from);
   std::string_view rest(in);
   std::string made;
