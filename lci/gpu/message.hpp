@@ -47,6 +47,7 @@ LCI_ANYWHERE inline bool read_head(const void* bytes, std::uint64_t length,
   for (std::uint32_t i = 0; i < sizeof(message_head); ++i) to[i] = from[i];
   return head->version == MESSAGE_VERSION && head->kind >= message_kind::send &&
          head->kind <= message_kind::recv && head->inline_length == length - sizeof(message_head) &&
+         head->inline_length <= MOST_INLINE_MESSAGE &&
          (head->inline_length == 0 || (head->length == 0 && head->kind != message_kind::recv));
 }
 

@@ -103,6 +103,11 @@ TEST_F(world_messages, send__what_is_no_message) {
   expect_none(opcode::send_imm, gpu::MESSAGE, 1, 5, size);
   expect_none(opcode::send_imm, gpu::MESSAGE, 1, 0, size - 1);
   expect_none(opcode::send_imm, gpu::MESSAGE, 1, 0, 4);
+  // As it says itself, but longer than what a message may carry: nobody has room for it.
+  message_head longer = good;
+  longer.inline_length = gpu::MOST_INLINE_MESSAGE + 1;
+  std::memcpy(bytes_, &longer, sizeof(longer));
+  expect_none(opcode::send_imm, gpu::MESSAGE, 1, 0, sizeof(longer) + longer.inline_length);
 }
 
 TEST_F(world_messages, send__meets_a_receive_of_a_kernel) {
