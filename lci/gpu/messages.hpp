@@ -6,7 +6,8 @@
 // card still has under way to that rank, and is behind it; what comes after a message has no order
 // with it. Receives go through the queue to the own
 // rank, so those of one thread are matched in the order posted. A ticket is good for one wait; a
-// receive whose wait was aborted or timed out may still be written, and its ticket stays good.
+// receive whose wait was aborted or timed out may still be written, and its ticket stays good. So
+// does that of a receive from ANY_RANK whose wait ended because some rank has.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,8 @@ namespace lci::gpu {
 
 // A receive that was posted.
 struct ticket_t {
-  std::uint64_t turn = 0;  // internal; 0: none
+  std::uint64_t turn = 0;        // internal; 0: none
+  std::int32_t rank = ANY_RANK;  // internal: from whom
 };
 
 // What a receive has become, or what a message of a queue_t is.
@@ -200,17 +202,19 @@ struct received {
   message_t message;
 };
 
-LCI_ANYWHERE_ONCE inline received wait_for_receive(const endpoint_t& ep, std::uint64_t turn,
+LCI_ANYWHERE_ONCE inline received wait_for_receive(const endpoint_t& ep, const ticket_t& ticket,
                                                    bool waits) noexcept {
   received out;
   if (out.said = check_endpoint(ep); out.said != status::ok) return out;
-  // The host ends receives from a rank that has ended; their requests are in the own queue.
-  patience wait(ep, nullptr, static_cast<int>(ep.record->me));
+  // The host ends receives from a rank that has ended, but not those from any, which another rank
+  // may still meet. The requests of both are in the own queue.
+  patience wait(ep, ticket.rank < 0 ? ep.record->any_ended : nullptr,
+                static_cast<int>(ep.record->me));
   for (;;) {
-    out.said = look_at_receive(*ep.record, turn, &out.message);
+    out.said = look_at_receive(*ep.record, ticket.turn, &out.message);
     if (out.said != status::nothing || !waits) return out;
     if (const status s = wait(); s != status::ok) {
-      out.said = look_at_receive(*ep.record, turn, &out.message);
+      out.said = look_at_receive(*ep.record, ticket.turn, &out.message);
       if (out.said == status::nothing) out.said = s;
       return out;
     }
@@ -220,7 +224,7 @@ LCI_ANYWHERE_ONCE inline received wait_for_receive(const endpoint_t& ep, std::ui
 template <class Scope>
 LCI_ANYWHERE status receive_by_leader(const endpoint_t& ep, const ticket_t& ticket,
                                       message_t* result, bool waits) noexcept {
-  const received r = by_leader<Scope>([&] { return wait_for_receive(ep, ticket.turn, waits); });
+  const received r = by_leader<Scope>([&] { return wait_for_receive(ep, ticket, waits); });
   if (r.said == status::ok && result != nullptr) *result = r.message;
   return r.said == status::ok ? r.message.said : r.said;
 }
@@ -265,19 +269,20 @@ LCI_ANYWHERE status recv(const endpoint_t& ep, int rank, const place_t& to, std:
                          std::uint64_t tag, ticket_t* ticket) noexcept {
   struct posted {
     status said;
-    std::uint64_t turn;
+    ticket_t ticket;
   };
   const posted p = by_leader<Scope>([&] {
-    posted out{status::ok, 0};
-    out.said = detail::post_receive<Scope>(ep, rank, to, size, tag, &out.turn);
+    posted out{status::ok, {0, rank}};
+    out.said = detail::post_receive<Scope>(ep, rank, to, size, tag, &out.ticket.turn);
     return out;
   });
-  if (p.said == status::ok) ticket->turn = p.turn;
+  if (p.said == status::ok) *ticket = p.ticket;
   return p.said;
 }
 
 // Waits for a receive, and gives its ticket back. ok: the message is there; else how the receive,
-// or the wait, has ended. bad_key: the ticket was used before. `result` may be null.
+// or the wait, has ended: of one from ANY_RANK also with the end of any rank. bad_key: the ticket
+// was used before. `result` may be null.
 template <class Scope = thread>
 LCI_ANYWHERE status wait_receive(const endpoint_t& ep, const ticket_t& ticket,
                                  message_t* result = nullptr) noexcept {

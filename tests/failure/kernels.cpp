@@ -58,6 +58,12 @@ int live(lci::attr_gpu_proxy_t how, lci::mr_t mr, const lci::rmr_t& rmr) {
          const status s = recv(ep, LAST, own, 8, SILENCE, &ticket);
          return s == status::ok ? wait_receive(ep, ticket) : s;
        }},
+      {"receive_any",
+       [&] {
+         lci::gpu::ticket_t ticket;
+         const status s = recv(ep, lci::gpu::ANY_RANK, own, 8, SILENCE, &ticket);
+         return s == status::ok ? wait_receive(ep, ticket) : s;
+       }},
       {"put",
        [&] {
          status s = status::ok;

@@ -122,6 +122,24 @@ TEST_F(messages, wait_receive__of_a_rank_that_has_ended) {
   EXPECT_EQ(slot.state, 0u);
 }
 
+// Whose message it would have been nobody knows; another rank may still send it.
+TEST_F(messages, wait_receive__of_any_rank_when_one_has_ended) {
+  ticket_t of_one, of_any;
+  ASSERT_EQ(recv(to, 0, job.here(1, 0), 8, 1, &of_one), status::ok);
+  ASSERT_EQ(recv(to, ANY_RANK, job.here(1, 8), 8, 2, &of_any), status::ok);
+  job[1].any_ended = 1;
+  EXPECT_EQ(test_receive(to, of_any), status::nothing);
+  job[1].record.waits.limit_ns = 1;  // the second look ends what nothing else has ended
+  EXPECT_EQ(wait_receive(to, of_any), status::peer_lost);
+  EXPECT_EQ(wait_receive(to, of_one), status::timed_out);
+  job[1].record.waits.limit_ns = 0;
+  ASSERT_EQ(send_value(from, 1, 3, 2), status::ok);
+  status said = status::peer_lost;
+  while (said == status::peer_lost) said = wait_receive(to, of_any);
+  EXPECT_EQ(said, status::ok);
+  EXPECT_EQ(wait_receive(to, of_any), status::bad_key);
+}
+
 TEST_F(messages, am__to_a_handler_of_the_host) {
   std::memset(job.bytes(0), 4, 1000);
   ASSERT_EQ(am_value(from, 1, std::uint64_t{12}, gpu_job::HANDLER, 3), status::ok);
