@@ -157,20 +157,22 @@ answer proxy_world::lost(const char* text) noexcept {
 
 answer proxy_world::poll_data() noexcept {
   try {
-    // All of a request is looked at before its first byte moves; a post looks at its own part.
-    if (data_.count > 1 && piece_ == 0 && end_.now() == request_end::idle) {
-      net::remote_view there;
-      const api::remote_span all{rank_, remote_.rmr, offset_, data_.length, "offset"};
-      api::check_rmr(remote_.rmr, rank_, device_.owner().core);
-      if (!api::check_remote(all, *device_.context.fabric, there)) return UNDER_WAY;
-    }
     for (;;) {
       const request_end::state now = end_.now();
-      if (now == request_end::waiting)
-        return aborted_.load(std::memory_order_relaxed) ? failed(syndrome::flushed) : UNDER_WAY;
+      // A piece that is done counts; none begins any more.
+      if (now != request_end::done && aborted_.load(std::memory_order_relaxed))
+        return failed(syndrome::flushed);
+      if (now == request_end::waiting) return UNDER_WAY;
       if (now == request_end::lost) return lost("the operation was lost");
       const device::local_piece* p = data_.pieces + piece_;
       if (now == request_end::idle) {
+        // All of a request is looked at before its first byte moves; a post looks at its own part.
+        if (data_.count > 1 && piece_ == 0) {
+          net::remote_view there;
+          const api::remote_span all{rank_, remote_.rmr, offset_, data_.length, "offset"};
+          api::check_rmr(remote_.rmr, rank_, device_.owner().core);
+          if (!api::check_remote(all, *device_.context.fabric, there)) return UNDER_WAY;
+        }
         const status_t status = post(is_put_, p->at, p->length, region_of(p->key));
         if (status.is_retry()) return UNDER_WAY;
         if (status.is_posted()) continue;
