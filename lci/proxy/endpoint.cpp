@@ -73,8 +73,7 @@ endpoint::endpoint(device_impl_t& device, const endpoint_settings& wanted, keys&
   ended_ = reinterpret_cast<std::uint32_t*>(own_.at(places_.ended));
   flags_ = reinterpret_cast<std::uint32_t*>(own_.at(places_.flags));
   auto* const slots = ::new (shared_.at(places_.receives)) gpu::receive_slot[wanted.receives]();
-  receives_ =
-      std::make_unique<open_receives>(slots, wanted.receives, device.queues.engine().shared);
+  receives_ = std::make_unique<open_receives>(slots, wanted.receives);
   // What kernels read is made here, and copied to where they read it.
   std::vector<std::byte> image(places_.own.size());
   if (wanted.tier != attr_gpu_tier_t::proxy) make_card_queues(image);

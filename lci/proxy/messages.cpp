@@ -40,8 +40,8 @@ open_sends::record* open_sends::take() noexcept {
   return found;
 }
 
-open_receives::open_receives(gpu::receive_slot* slots, std::uint32_t count, const proto::core& core)
-    : core_(core), count_(count), records_(std::make_unique<record[]>(count)) {
+open_receives::open_receives(gpu::receive_slot* slots, std::uint32_t count)
+    : count_(count), records_(std::make_unique<record[]>(count)) {
   for (std::uint32_t i = 0; i < count; ++i) {
     records_[i].home_ = this;
     records_[i].slot_ = slots + i;
@@ -57,7 +57,6 @@ open_receives::record* open_receives::take(std::uint32_t slot) noexcept {
   // edge proxy.receive: partner is end()
   if (state % 2 == 0 || one.is_out_.load(std::memory_order_acquire)) return nullptr;
   one.is_out_.store(true, std::memory_order_relaxed);
-  one.epoch = core_.peers.epoch();
   out_.fetch_add(1, std::memory_order_relaxed);
   return &one;
 }
@@ -98,16 +97,18 @@ void open_receives::close(proto::matcher& filed_in) noexcept {
 
 void open_receives::record::signal(status_t status) { end(gpu::status::ok, status); }
 
-void open_receives::record::lose() noexcept {
+void open_receives::record::lose() noexcept { end_without_message(gpu::status::peer_lost); }
+
+void open_receives::record::fail(std::exception_ptr /*why*/) noexcept {
+  end_without_message(gpu::status::too_long);
+}
+
+void open_receives::record::end_without_message(gpu::status how) noexcept {
   status_t nothing;
   nothing.rank = rank;
-  const net::peer_table& peers = home_->core_.peers;
-  const bool is_lost = rank >= 0 ? peers.has_ended(rank) : peers.epoch() != epoch;
+  // Relaxed: who takes them back reads it, or one that ends at the same time.
   const bool is_closed = home_->is_closed_.load(std::memory_order_relaxed);
-  end(is_lost     ? gpu::status::peer_lost
-      : is_closed ? gpu::status::aborted
-                  : gpu::status::too_long,
-      nothing);
+  end(is_closed ? gpu::status::aborted : how, nothing);
 }
 
 }  // namespace lci::proxy

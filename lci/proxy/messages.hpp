@@ -6,13 +6,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <vector>
 
 #include "lci/gpu/message.hpp"
 #include "lci/gpu/record.hpp"
 #include "lci/library_comp.hpp"
-#include "lci/proto/engine/core.hpp"
 
 namespace lci::proto {
 class matcher;
@@ -75,18 +75,21 @@ class open_sends {
 // The receives that kernels may have posted: one record for each slot.
 class open_receives {
  public:
-  open_receives(gpu::receive_slot* slots, std::uint32_t count, const proto::core& core);
+  open_receives(gpu::receive_slot* slots, std::uint32_t count);
 
   class record final : public detail::library_comp_t {
    public:
     void signal(status_t status) override;
     void lose() noexcept override;
+    // Its message is longer than the room.
+    void fail(std::exception_ptr /*why*/) noexcept override;
     void end(gpu::status how, const status_t& status) noexcept;
-    int rank = -1;            // from whom; -1: anybody
-    std::uint32_t epoch = 0;  // of peers, when it was posted
+    int rank = -1;  // from whom; -1: anybody
 
    private:
     friend class open_receives;
+    // With that, unless the endpoint has ended.
+    void end_without_message(gpu::status how) noexcept;
     open_receives* home_ = nullptr;
     gpu::receive_slot* slot_ = nullptr;
     std::atomic<bool> is_out_{false};
@@ -102,7 +105,6 @@ class open_receives {
   bool any() const noexcept { return out_.load(std::memory_order_acquire) != 0; }
 
  private:
-  const proto::core& core_;
   const std::uint32_t count_;
   std::unique_ptr<record[]> records_;
   std::atomic<std::uint32_t> out_{0};

@@ -48,7 +48,7 @@ class open_receives_test : public testing::Test {
  protected:
   gpu::receive_slot slots_[2] = {};
   test::proxied_job job_;
-  open_receives all_{slots_, 2, job_.runtime().core};
+  open_receives all_{slots_, 2};
 };
 
 TEST_F(open_receives_test, take__only_what_a_kernel_has_posted) {
@@ -82,28 +82,32 @@ TEST_F(open_receives_test, signal__writes_the_result_before_the_state) {
   EXPECT_EQ(slots_[1].tag, 34u);
 }
 
-// Nobody says why: a message that was too long, a rank that has ended, or the end of the endpoint.
-TEST_F(open_receives_test, lose__finds_out_why) {
-  const auto lost_from = [&](int rank) {
+// Who ends it knows whether the peer is there. What has become of others says nothing.
+TEST_F(open_receives_test, lose__and_fail_say_why) {
+  using ending = void (*)(open_receives::record&);
+  const ending lose = [](open_receives::record& one) { one.lose(); };
+  const ending fail = [](open_receives::record& one) { one.fail(nullptr); };
+  const auto said = [&](ending end, int rank) {
     slots_[0].state = 1;
     open_receives::record* const one = all_.take(0);
     one->rank = rank;
-    one->lose();
+    end(*one);
     return static_cast<gpu::status>(slots_[0].result);
   };
-  EXPECT_EQ(lost_from(1), gpu::status::too_long);
-  EXPECT_EQ(lost_from(-1), gpu::status::too_long);
+  EXPECT_EQ(said(fail, 1), gpu::status::too_long);
+  EXPECT_EQ(said(lose, 1), gpu::status::peer_lost);
   slots_[1].state = 1;
   open_receives::record* const of_any = all_.take(1);
   of_any->rank = -1;
   job_.kill();
   ASSERT_TRUE(job_.step_until([&] { return job_.runtime().core.peers.has_ended(1); }));
-  of_any->lose();
-  EXPECT_EQ(slots_[1].result, static_cast<std::int32_t>(gpu::status::peer_lost));
-  EXPECT_EQ(lost_from(1), gpu::status::peer_lost);
-  EXPECT_EQ(lost_from(0), gpu::status::too_long);
+  of_any->fail(nullptr);
+  EXPECT_EQ(slots_[1].result, static_cast<std::int32_t>(gpu::status::too_long));
+  EXPECT_EQ(said(lose, -1), gpu::status::peer_lost);
+  EXPECT_EQ(said(fail, 0), gpu::status::too_long);
   all_.close(job_.runtime().default_matching_engine.p_impl->match);
-  EXPECT_EQ(lost_from(0), gpu::status::aborted);
+  EXPECT_EQ(said(fail, 0), gpu::status::aborted);
+  EXPECT_EQ(said(lose, 1), gpu::status::aborted);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ class proxy_world_test : public testing::Test {
   std::uint32_t key_ = 0, own_key_ = 0;
   device::local_piece piece_{};
   gpu::receive_slot slots_[2] = {};
-  open_receives receives_{slots_, 2, job_.runtime().core};
+  open_receives receives_{slots_, 2};
   std::atomic<bool> aborted_{false};
   proxy_world world_{job_.device(), test::proxied_job::PEER, job_.side().all_keys, receives_,
                      aborted_};

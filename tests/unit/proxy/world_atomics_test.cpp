@@ -39,7 +39,7 @@ class world_atomics : public testing::Test {
   std::uint64_t theirs_[2] = {37, 0}, old_ = 99;
   test::proxied_job job_;
   std::uint32_t key_ = 0;
-  open_receives receives_{nullptr, 0, job_.runtime().core};
+  open_receives receives_{nullptr, 0};
   std::atomic<bool> aborted_{false};
   proxy_world world_{job_.device(), 1, job_.side().all_keys, receives_, aborted_};
 };

@@ -67,7 +67,7 @@ class world_deliveries : public testing::Test {
   test::proxied_job job_;
   mr_t mr_;
   std::uint32_t key_ = 0;
-  open_receives receives_{nullptr, 0, job_.runtime().core};
+  open_receives receives_{nullptr, 0};
   std::atomic<bool> aborted_{false};
   proxy_world own_{job_.device(), 0, job_.side().all_keys, receives_, aborted_};
   proxy_world other_{job_.device(), 1, job_.side().all_keys, receives_, aborted_};
