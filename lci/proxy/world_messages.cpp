@@ -1,5 +1,6 @@
 // Messages of kernels: see lci/gpu/message.hpp.
 #include <cstring>
+#include <exception>
 
 #include "lci/errors.hpp"
 #include "lci/proxy/proxy_world.hpp"
@@ -87,6 +88,8 @@ answer proxy_world::receive(const gpu::message_head& head) noexcept {
                                 .call();
     if (status.is_done()) record->end(gpu::status::ok, status);
   } catch (const truncation_error&) {
+    // As for a message that comes later.
+    device_.queues.engine().errors.keep(std::current_exception());
     record->end(gpu::status::too_long, status_t());
   } catch (const peer_failure_error&) {
     record->end(gpu::status::peer_lost, status_t());

@@ -186,6 +186,8 @@ TEST_F(world_messages, receive__that_is_too_short) {
   ASSERT_EQ(finish(own_, send(own_, receive(0, 3, 4))).what, outcome::done);
   EXPECT_EQ(ended(0), gpu::status::too_long);
   EXPECT_EQ(words_[0], 0u);
+  job_.step();
+  EXPECT_EQ(job_.texts<truncation_error>().size(), 1u) << "progress throws it";
   // The message waits for one that is long enough.
   take(1);
   ASSERT_EQ(finish(own_, send(own_, receive(1, 3))).what, outcome::done);
