@@ -184,6 +184,8 @@ LCI_ANYWHERE_ONCE answer do_atomic(const endpoint_t& ep, int rank, const place_t
       a = do_with_scratch<Scope>(ep, rank, call, word, place);
       is_over = true;
     } else {
+      // Places become free as the queue moves.
+      wait.saw(look_at(&r.peers[rank].queue.state->done));
       a.said = wait();
       is_over = a.said != status::ok;
     }

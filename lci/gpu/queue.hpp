@@ -83,6 +83,7 @@ LCI_ANYWHERE_ONCE inline taken_message take(const queue_t& queue, std::uint64_t 
   for (;;) {
     out = try_take(q, room);
     if (out.said != status::nothing || !waits) return out;
+    wait.saw(look_at(q.taken));  // others may get all that comes
     if (const status s = wait(); s != status::ok) {
       out = try_take(q, room);
       if (out.said == status::nothing) out.said = s;

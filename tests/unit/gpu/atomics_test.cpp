@@ -137,6 +137,26 @@ TEST_P(atomics, many_threads__each_sees_another_value) {
   for (const std::uint32_t taken : job[0].scratch_taken) EXPECT_EQ(taken, 0u);
 }
 
+// All places are taken, as by other threads, but their queue moves. The first look rings and finds
+// a completion; the bell is the word that says that the rank has ended, so the second look tells.
+TEST(atomics_limit, fetch_add__is_counted_from_when_the_queue_moved) {
+  gpu_job job;
+  job[0].scratch_taken.assign(job[0].scratch_taken.size(), 1);
+  job[0].record.waits.limit_ns = 1;
+  const endpoint_t ep = job.endpoint(0);
+  std::uint64_t end = 0, old = 0, bell = 0;
+  ASSERT_EQ(wqe::post(job[0].queues[1]->queue, wqe::send_request(), &end), status::ok);
+  ASSERT_EQ(job.progress(), 1u);
+  job[0].queues[1]->state.rung = 0;
+  job[0].peers[1].queue.bell.target = &bell;
+  job[0].peers[1].ended = reinterpret_cast<std::uint32_t*>(&bell);
+  EXPECT_EQ(fetch_add(ep, 1, job.at(1, 0), std::uint64_t{1}, &old), status::peer_lost);
+  EXPECT_EQ(job[0].queues[1]->state.done, end);
+  // Nothing moves any more.
+  bell = 0;
+  EXPECT_EQ(fetch_add(ep, 1, job.at(1, 0), std::uint64_t{1}, &old), status::timed_out);
+}
+
 INSTANTIATE_TEST_SUITE_P(direct, atomics, testing::Values(true));
 INSTANTIATE_TEST_SUITE_P(requests, atomics, testing::Values(false));
 

@@ -70,6 +70,23 @@ TEST_F(queue_test, refusals_and_ends) {
   EXPECT_EQ(gpu::wait(queue, buffer, 64), status::bad_endpoint);
 }
 
+// Others take all messages, so that this one waits for long. The first look rings for a request to
+// rank 0, and the bell is the count of those that were taken; the second one finds that the queue
+// to rank 1 has ended.
+TEST_F(queue_test, wait__the_limit_is_counted_from_when_another_took_one) {
+  wqe::send_queue_state& first = job[1].queues[0]->state;
+  first.reserved = 1;
+  first.published = 1 << wqe::PUBLISHED_SHIFT | 1;
+  job[1].peers[0].queue.bell.target = &job[1].taken;
+  job[1].queues[1]->state.ended = static_cast<std::uint32_t>(status::aborted);
+  job[1].record.waits.limit_ns = 1;
+  EXPECT_EQ(gpu::wait(queue, buffer, 64), status::aborted);
+  EXPECT_EQ(job[1].taken, 1u);
+  // Nobody takes any more.
+  job[1].queues[1]->state.ended = 0;
+  EXPECT_EQ(gpu::wait(queue, buffer, 64), status::timed_out);
+}
+
 TEST_F(queue_test, many_threads__each_message_goes_to_one) {
   constexpr std::uint64_t COUNT = test::IS_SANITIZED ? 500 : 10000;
   std::vector<std::vector<std::uint64_t>> got(4);
