@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "lci/gpu/order.hpp"
@@ -92,6 +93,13 @@ LCI_ANYWHERE status post_atomic(const endpoint_t& ep, int rank, const atomic_cal
   return post_run<Scope>(ep.record->peers[rank], run, end);
 }
 
+// One store where that can be: others may look at the place.
+LCI_ANYWHERE inline void store_old(std::uint64_t at, std::uint32_t size,
+                                   std::uint64_t was) noexcept {
+  if (at % size == 0) return store_word(at, size, was);
+  std::memcpy(pointer(at), &was, size);
+}
+
 // The old value to `old`, or, if that is null, nowhere.
 template <class Scope>
 LCI_ANYWHERE_ONCE status start_atomic(const endpoint_t& ep, int rank, const place_t& at,
@@ -104,7 +112,7 @@ LCI_ANYWHERE_ONCE status start_atomic(const endpoint_t& ep, int rank, const plac
   }
   if (word.mapped != 0 && (old == nullptr || here.mapped != 0)) {
     const std::uint64_t was = apply(call, word.mapped);
-    if (old != nullptr) std::memcpy(pointer(here.mapped), &was, call.size);
+    if (old != nullptr) store_old(here.mapped, call.size, was);
     return status::ok;
   }
   if (old == nullptr && ep.record->scratch.key == 0) return status::bad_key;

@@ -76,6 +76,13 @@ TEST_P(atomics, old_value__into_registered_memory) {
   EXPECT_EQ(*job.word(0, 72), 42u);
   EXPECT_EQ(*job.word(0, 80), 50u);
   EXPECT_EQ(*job.word(0, 88), 0x1111111111111111u);
+  // Not aligned, too.
+  *job.word(1, 0) = 0x0102030405060708;
+  ASSERT_EQ(fetch_add(ep, 1, word(), std::uint64_t{1}, job.here(0, 97)), status::ok);
+  ASSERT_EQ(fetch_add(ep, 1, word(4), 1u, job.here(0, 111)), status::ok);
+  ASSERT_EQ(quiet(ep), status::ok);
+  EXPECT_EQ(std::memcmp(job.bytes(0, 97), "\x8\x7\x6\x5\x4\x3\x2\x1", 8), 0);
+  EXPECT_EQ(std::memcmp(job.bytes(0, 111), "\x4\x3\x2\x1", 4), 0);
 }
 
 // Memory that is reached, over a way that has no atomic operations.
