@@ -170,7 +170,8 @@ class alloc_gpu_endpoint_x
 /// be using it: one that does sees status::bad_endpoint.
 /// @throws lci::argument_error  an empty or freed handle
 /// A receive of a kernel that no message has met is taken back, and its buffer is the program's
-/// again; one that has is waited for, up to 5 s, and so is what an abort left under way.
+/// again; one that has is waited for, up to 5 s, and so is what an abort left under way. Calls of
+/// other threads that name the endpoint are waited for as well.
 /// Threads: one at a time, and not in a handler.
 class free_gpu_endpoint_x : public detail::operation<free_gpu_endpoint_x, detail::gpu_endpoint_args,
                                                      void, &detail::free_gpu_endpoint>,

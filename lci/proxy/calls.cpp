@@ -239,9 +239,11 @@ void free_gpu_endpoint(const gpu_endpoint_args& a) {
   api::check_given(a.runtime);
   if (a.endpoint == nullptr)
     throw argument_error("free_gpu_endpoint: the pointer to the handle is null");
-  const side::found_endpoint found = side::find(*a.endpoint, "free_gpu_endpoint");
+  side::found_endpoint found = side::find(*a.endpoint, "free_gpu_endpoint");
   *a.endpoint = gpu::endpoint_t();
-  found.in->end_endpoint(*found.one);
+  endpoint& one = *found.one;
+  found.one.reset();  // this call is none that it waits for
+  found.in->end_endpoint(one);
 }
 
 void abort_gpu_endpoint(const gpu_endpoint_args& a) {
@@ -252,13 +254,10 @@ void abort_gpu_endpoint(const gpu_endpoint_args& a) {
 }
 
 gpu::key_t get_gpu_key(const get_gpu_key_args& a) {
-  endpoint* of = nullptr;
-  side* in = nullptr;
-  if (!a.endpoint.is_empty()) {
-    const side::found_endpoint found = side::find(a.endpoint, "get_gpu_key");
-    of = found.one;
-    in = found.in;
-  }
+  side::found_endpoint found{};
+  if (!a.endpoint.is_empty()) found = side::find(a.endpoint, "get_gpu_key");
+  endpoint* const of = found.one.get();
+  side* in = found.in;
   if (a.mr.is_empty() && a.mr.p_impl != nullptr)
     throw argument_error("get_gpu_key: mr stands for a kind of memory and is no region");
   if (a.mr.p_impl == nullptr) {

@@ -79,6 +79,19 @@ class endpoint {
     return card_->key_of(local_key);
   }
 
+  // A call uses it until unpin(), so that it does not end meanwhile. False: it is hidden, to end
+  // when no call uses it any more. Both under the lock of the list in which calls find it.
+  bool try_pin() noexcept {
+    // Relaxed: the lock orders it.
+    if (!is_hidden_) pins_.fetch_add(1, std::memory_order_relaxed);
+    return !is_hidden_;
+  }
+  void hide() noexcept { is_hidden_ = true; }
+  // edge proxy.pin: the call is over before the endpoint ends. Partner is is_pinned().
+  void unpin() noexcept { pins_.fetch_sub(1, std::memory_order_release); }
+  // edge proxy.pin: partner is unpin().
+  bool is_pinned() const noexcept { return pins_.load(std::memory_order_acquire) != 0; }
+
   void add(gpu_queue& queue);
   void remove(gpu_queue& queue) noexcept;
   // A mapping of a peer's memory that a key of this endpoint names. Any thread.
@@ -156,6 +169,8 @@ class endpoint {
   std::mutex mapped_lock_;  // guards mapped_
   std::vector<mem::mapped_memory> mapped_;
   std::atomic<std::uint32_t> queue_count_{0};
+  std::atomic<std::uint32_t> pins_{0};  // calls that use it
+  bool is_hidden_ = false;              // from further ones
 };
 
 }  // namespace lci::proxy

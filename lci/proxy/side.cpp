@@ -5,6 +5,7 @@
 #include <chrono>
 #include <new>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "lci/base/log.hpp"
@@ -66,7 +67,9 @@ side::found_endpoint side::find(const gpu::endpoint_t& handle, const char* who) 
     const std::lock_guard lock(in->mutex_);
     for (const std::unique_ptr<endpoint>& one : in->endpoints_) {
       if (one->record() != handle.record || one->handle().generation != handle.generation) continue;
-      found = {in, one.get()};
+      if (!one->try_pin()) continue;
+      found.in = in;
+      found.one.reset(one.get());
       return true;
     }
     return false;
@@ -160,6 +163,12 @@ void side::end_endpoint(endpoint& one, ending how) noexcept {
     base::log::warn("gpu",
                     "an endpoint was freed with operations under way, which may still "
                     "read and write the program's memory");
+  {
+    const std::lock_guard lock(mutex_);
+    one.hide();
+  }
+  // Calls of other threads that have found it before, which make progress by themselves.
+  while (one.is_pinned()) std::this_thread::yield();
   all_keys.forget_all(&one);
   retire(one, how);
 }

@@ -26,11 +26,14 @@ class side final : public runtime::extension {
   // Made at first use.
   static side& of(runtime_impl_t& owner);
 
-  // The runtime's side and the endpoint that a handle names. Throws argument_error for an empty or
-  // freed one; `who` is the call.
+  struct unpin {
+    void operator()(endpoint* one) const noexcept { one->unpin(); }
+  };
+  // The runtime's side and the endpoint that a handle names; both stay as long as this does. Throws
+  // argument_error for an empty or freed one; `who` is the call.
   struct found_endpoint {
     side* in;
-    endpoint* one;
+    std::unique_ptr<endpoint, unpin> one;
   };
   static found_endpoint find(const gpu::endpoint_t& handle, const char* who);
   struct found_queue {
@@ -40,6 +43,7 @@ class side final : public runtime::extension {
   static found_queue find(const gpu::queue_t& handle, const char* who);
 
   endpoint& make_endpoint(device_impl_t& device, const endpoint_settings& wanted);
+  // Waits until no call uses it.
   void end_endpoint(endpoint& one) noexcept { end_endpoint(one, ending::freed); }
   gpu_queue& make_queue(endpoint& of, std::uint32_t capacity, std::uint32_t message_size);
   void end_queue(gpu_queue& one) noexcept;

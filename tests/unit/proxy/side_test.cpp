@@ -1,5 +1,8 @@
 #include "lci/proxy/side.hpp"
 
+#include <atomic>
+#include <thread>
+
 #include "tests/unit/proxy/proxied_job.hpp"
 
 namespace lci::proxy {
@@ -62,6 +65,32 @@ TEST(side, end_endpoint__waits_for_what_an_abort_left_under_way) {
   EXPECT_EQ(mine, at_free);
   EXPECT_EQ(mine, 7u);
   deregister_memory(&mr);
+}
+
+// As abort_gpu_endpoint() or get_gpu_key() of another thread, which has found it before.
+TEST(side, end_endpoint__waits_for_calls_that_use_it) {
+  test::proxied_job job;
+  gpu::endpoint_t ep = job.endpoint();
+  const gpu::endpoint_t copy = ep;
+  side::found_endpoint used = side::find(ep, "a test");
+  std::atomic<bool> is_over{false};
+  std::thread frees([&] {
+    free_gpu_endpoint_x(&ep).call();
+    is_over.store(true);
+  });
+  const auto is_there = [&] {
+    try {
+      return side::find(copy, "a test").in != nullptr;
+    } catch (const argument_error&) {
+      return false;
+    }
+  };
+  while (is_there()) std::this_thread::yield();
+  EXPECT_FALSE(is_over.load());
+  used.one->abort();
+  used.one.reset();
+  frees.join();
+  EXPECT_TRUE(is_over.load());
 }
 
 TEST(side, on_region_ends__requests_that_name_it_fail) {
