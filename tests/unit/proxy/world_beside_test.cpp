@@ -110,7 +110,7 @@ TEST_F(beside_test, peer_dies__all_end) {
 // Of a queue of its own, so that both ways can be had.
 struct driven_queue {
   driven_queue(proxied_job& job, std::uint32_t most_beside)
-      : receives(slots, 1, job.runtime().core),
+      : receives(slots, 1),
         world(job.device(), proxied_job::PEER, job.side().all_keys, receives, aborted) {
     queue.ring = {ring.data(), BLOCKS};
     queue.cq = {cq.data(), BLOCKS, wqe::CQE_SIZE, record};
