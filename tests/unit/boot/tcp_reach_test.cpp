@@ -1,5 +1,4 @@
 // How rank 0 and the others reach each other: names, addresses, and the sockets that they get.
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -13,7 +12,6 @@
 #include "lci/boot/tcp.hpp"
 #include "lci/boot/tcp_address.hpp"
 #include "lci/errors.hpp"
-#include "tests/support/failing_new/failing_new.hpp"
 #include "tests/support/scoped_env.hpp"
 #include "tests/unit/boot/ranks.hpp"
 
@@ -107,33 +105,6 @@ TEST_F(tcp_reach_test, join__unacknowledged_bytes_have_a_limit_at_both_ends) {
     return out;
   });
   for (const rank_result& r : results) EXPECT_EQ(r.text, "25000;");
-}
-
-TEST_F(tcp_reach_test, fence__rank_0_without_memory_tells_the_others) {
-  if (!test::CAN_NEW_FAIL) GTEST_SKIP() << "this sanitizer has an operator new of its own";
-  int heard[2];
-  ASSERT_EQ(::pipe2(heard, O_CLOEXEC), 0);
-  const auto results = run_ranks(2, [&](int r) {
-    const auto boot = open(r, 2);
-    std::string text = "no allocation failed";
-    char byte = 0;
-    try {
-      for (std::uint64_t n = 1; n < 100; ++n) {
-        boot->put("k", std::string(1000, 'x'));
-        const test::fail_nth_new failing(r == 0 ? n : 0);
-        boot->fence();
-      }
-    } catch (const std::exception& error) {
-      text = error.what();
-    }
-    // The end of rank 0 would take back what rank 1 has not read.
-    if (r == 1 && ::write(heard[1], &byte, 1) != 1) text = "cannot write";
-    if (r == 0 && ::read(heard[0], &byte, 1) != 1) text = "cannot read";
-    return text;
-  });
-  for (const int fd : heard) ::close(fd);
-  EXPECT_EQ(results[0].text, "std::bad_alloc");
-  EXPECT_NE(results[1].text.find("std::bad_alloc"), std::string::npos) << results[1].text;
 }
 
 }  // namespace

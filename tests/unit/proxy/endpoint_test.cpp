@@ -108,14 +108,17 @@ TEST_F(endpoint_test, abort__a_put_under_way_keeps_its_bytes) {
   EXPECT_EQ(theirs_[1], 0u);
 }
 
-// There is no connection yet, so that lci has not taken it.
+// The network refuses it, so that lci has not taken it.
 TEST_F(endpoint_test, abort__a_put_that_has_not_begun_never_does) {
+  job_.meet();
+  job_.sim().change([](test::sim_options& o) { o.refuse_one_in = 1; });
   EXPECT_EQ(put(), status::ok);
   one().serve_st();
   EXPECT_FALSE(one().is_idle_st());
   abort_gpu_endpoint_x(&ep_).call();
   one().serve_st();
   EXPECT_TRUE(one().is_idle_st());
+  job_.sim().change([](test::sim_options& o) { o.refuse_one_in = 0; });
   job_.step(50);
   EXPECT_EQ(theirs_[0], 0u);
   EXPECT_TRUE(job_.thrown.empty());
