@@ -24,7 +24,7 @@ class LCI_PUBLIC library_comp_t : public comp_impl_t {
   virtual void lose() noexcept {}
   /// The same for an operation that has failed although its peer is there. `why` is what progress()
   /// throws, or null where another thread's has done so.
-  virtual void fail(std::exception_ptr /*why*/) noexcept { lose(); }
+  virtual void fail(std::exception_ptr /*why*/) noexcept { lose(); }  // NOLINT: overrides keep it
 };
 
 /// What a collective leaves for the call that waits for it, before it signals the synchronizer.
