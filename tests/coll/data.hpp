@@ -1,8 +1,9 @@
 // Contributions of ranks that every rank can compute, and operators on them, for the tests of this
-// folder. Immutable.
+// folder, and whether calls are compared. Immutable.
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -31,6 +32,16 @@ inline std::vector<uint64_t> sum_of_all(size_t count, uint64_t salt = 0) {
     for (size_t i = 0; i < count; ++i) sum[i] += item_of(rank, i, salt);
   }
   return sum;
+}
+
+// Do ranks compare their calls of collectives? As docs say, not as the library finds out.
+inline bool compares_calls() {
+  const char* const text = std::getenv("LCI_CHECK_COLLECTIVES");
+#ifdef LCI_DEBUG
+  return text == nullptr || std::strcmp(text, "0") != 0;
+#else
+  return text != nullptr && std::strcmp(text, "1") == 0;
+#endif
 }
 
 // Wrong in every bit when an item is left out or taken twice.

@@ -15,7 +15,7 @@ namespace {
 class disagreement : public testing::Test {
  protected:
   void SetUp() override {
-    if (!is_looked_for())
+    if (!compares_calls())
       GTEST_SKIP() << "no debug build, and LCI_CHECK_COLLECTIVES is not 1; or it is 0";
     if (get_rank_n() == 1) GTEST_SKIP() << "one rank agrees with itself";
   }
@@ -25,14 +25,6 @@ class disagreement : public testing::Test {
     std::vector<uint64_t> out(10);
     allreduce(in.data(), out.data(), 10, 8, add_u64);
     EXPECT_EQ(out, sum_of_all(10));
-  }
-  static bool is_looked_for() {
-    const char* const text = std::getenv("LCI_CHECK_COLLECTIVES");
-#ifdef LCI_DEBUG
-    return text == nullptr || std::strcmp(text, "0") != 0;
-#else
-    return text != nullptr && std::strcmp(text, "1") == 0;
-#endif
   }
   // A call that does not wait: progress tells, or the call itself if all ranks were faster.
   void expect_to_hear_later() {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -80,16 +79,6 @@ class failing : public testing::Test {
     throw std::domain_error("the operator refuses");
   }
 
-  // Where ranks compare their calls first, the handler runs before the collective itself.
-  static bool compares_calls() {
-    const char* const text = std::getenv("LCI_CHECK_COLLECTIVES");
-#ifdef LCI_DEBUG
-    return text == nullptr || std::strcmp(text, "0") != 0;
-#else
-    return text != nullptr && std::strcmp(text, "1") == 0;
-#endif
-  }
-
   static inline int calls_of_operator_;
 
  private:
@@ -108,6 +97,7 @@ class failing : public testing::Test {
   comp_t interrupting_, allowing_;
 };
 
+// Where ranks compare their calls first, the handler runs before the collective itself.
 class failing_step : public failing {
  protected:
   void SetUp() override {
