@@ -16,6 +16,7 @@
 #include "lci/boot/tcp.hpp"
 #include "tests/support/scoped_env.hpp"
 #include "tests/support/seed.hpp"
+#include "tests/unit/boot/free_port.hpp"
 #include "tests/unit/boot/ranks.hpp"
 
 namespace lci::boot {
@@ -129,17 +130,6 @@ class stranger {
   std::deque<std::pair<lci::base::descriptor, std::string>> slow_;
 };
 
-int find_port() {
-  const lci::base::descriptor fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  EXPECT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-  return ntohs(address.sin_port);
-}
-
 std::string be_rank(int rank) {
   ::setenv("RANK", std::to_string(rank).c_str(), 1);
   const auto boot = open_tcp();
@@ -157,7 +147,7 @@ TEST(tcp_hostile_test, start__strangers_are_kept_out_and_the_job_starts) {
   if (const auto why = keys_unavailable()) GTEST_SKIP() << *why;
   const char* const given = std::getenv("LCI_TEST_CONNECTIONS");
   const int count = given != nullptr ? std::atoi(given) : 10'000;
-  const int port = find_port();
+  const int port = free_port();
   test::scoped_env vars;
   for (const char* name :
        {"LCT_MASTER_ADDR", "LCT_MASTER_PORT", "LCI_MASTER_ADDR", "LCI_MASTER_PORT", "LOCAL_RANK",
@@ -195,7 +185,7 @@ TEST(tcp_hostile_test, start__strangers_are_kept_out_and_the_job_starts) {
 
 // The same strangers, were they let in, would be ranks: without a key a plain hello is enough.
 TEST(tcp_hostile_test, start__without_a_key_a_stranger_becomes_a_rank) {
-  const int port = find_port();
+  const int port = free_port();
   test::scoped_env vars;
   for (const char* name :
        {"LCT_MASTER_ADDR", "LCT_MASTER_PORT", "LCI_MASTER_ADDR", "LCI_MASTER_PORT", "LOCAL_RANK",

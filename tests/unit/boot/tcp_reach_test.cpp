@@ -13,6 +13,7 @@
 #include "lci/boot/tcp_address.hpp"
 #include "lci/errors.hpp"
 #include "tests/support/scoped_env.hpp"
+#include "tests/unit/boot/free_port.hpp"
 #include "tests/unit/boot/ranks.hpp"
 
 namespace lci::boot {
@@ -34,18 +35,8 @@ class tcp_reach_test : public testing::Test {
     ::setenv("WORLD_SIZE", std::to_string(size).c_str(), 1);
     return open_tcp();
   }
-  static int find_free_port() {
-    const base::descriptor fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    EXPECT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
-    EXPECT_EQ(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-    return ntohs(address.sin_port);
-  }
   test::scoped_env vars_;
-  const int port_ = find_free_port();
+  const int port_ = free_port();
 };
 
 // The names of the processes of a cluster may be entered when rank 0 starts, after the others.

@@ -15,6 +15,7 @@
 #include "lci/errors.hpp"
 #include "tests/support/must_fire.hpp"
 #include "tests/support/scoped_env.hpp"
+#include "tests/unit/boot/free_port.hpp"
 #include "tests/unit/boot/ranks.hpp"
 
 namespace lci::boot {
@@ -37,12 +38,6 @@ lci::base::descriptor listen_somewhere(int& port) {
   EXPECT_EQ(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
   port = ntohs(address.sin_port);
   return fd;
-}
-
-int free_port() {
-  int port = 0;
-  listen_somewhere(port);
-  return port;
 }
 
 // Connects as soon as somebody listens.
