@@ -3,6 +3,7 @@
 #include <atomic>
 #include <exception>
 #include <string>
+#include <utility>
 
 #include "lci/errors.hpp"
 

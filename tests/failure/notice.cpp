@@ -5,8 +5,8 @@
 //   notice all   the same with failure_notice `all`: both hear in progress
 //   notice left  it takes leave. A receive from it that no message can meet any more ends
 //   notice left_unmet  the same of a rank that nobody has met, of which no network can tell
-//   notice left_root  it takes leave while the root of a blocking broadcast has a large message for
-//   it notice end   it dies, and the others end while they send to each other what nobody receives
+//   notice left_root  it takes leave while the root of a blocking broadcast has much for it
+//   notice end   it dies, and the others end while they send to each other what nobody receives
 //   notice met   it dies while a blocking receive has met its message already
 #include <sched.h>
 #include <unistd.h>
