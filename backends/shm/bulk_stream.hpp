@@ -82,6 +82,8 @@ class bulk_stream {
   // The get that put into the region `name` is over; why is null if the data is there, else a
   // literal.
   void finish_get(int rank, mem::region_name name, const char* why) noexcept;
+  // Reports what is over; so does poll().
+  std::size_t deliver(net::sink& to) noexcept;
   // The peer has ended: everything towards it fails.
   void drop_peer(peer& who, net::sink& to) noexcept;
   // The device has ended, no thread posts or polls: the next one of its number tells nobody of what
@@ -217,7 +219,6 @@ class bulk_stream {
   void drop_flow(flow& f, bool is_dead) noexcept;
   void drop_watched(int rank, bool is_dead) noexcept;
   void sweep() noexcept;
-  std::size_t deliver(net::sink& to) noexcept;
 
   connections& peers_;
   outbox& out_;

@@ -362,6 +362,7 @@ LCI_COLD std::size_t inbox::close_lanes(net::sink& to) noexcept {
       if (how == ending::left) lane->settle();
       return true;
     });
+    flow_.deliver(to);  // what was over before its end has not failed
     to.on_peer_ended(who->rank, how == ending::left, who->reason);
     flow_.drop_peer(*who, to);
     gets_.drop_peer(who->rank, to);

@@ -57,5 +57,23 @@ TEST(bulk_stream_gets, of_a_peer_that_goes__its_end_is_told) {
   EXPECT_EQ(r.p.a.net->connections().chunks().outstanding(), 0u);
 }
 
+// Its answer lies in the lane that ends.
+TEST(bulk_stream_gets, of_a_peer_that_has_answered__is_complete_before_its_end) {
+  two_ranks r(by_target());
+  std::vector<std::string> to_a(1, std::string(GET_SIZE, '.'));
+  r.get(r.p.a, 1, to_a);
+  r.p.a.poll();
+  for (int i = 0; i < 100; ++i) r.p.b.poll();
+  r.p.b.net->leave();
+  r.p.b.close();
+  connections& of_a = r.p.a.net->connections();
+  while (!of_a.find(1)->has_ended()) of_a.look();  // so that one poll meets both
+  test::pair::until([&] { return !r.p.a.seen.gone.empty(); }, {&r.p.a});
+  EXPECT_EQ(to_a[0], r.b);
+  EXPECT_TRUE(r.p.a.seen.errors.empty());
+  ASSERT_EQ(r.p.a.seen.gone.size(), 1u);
+  EXPECT_EQ(r.p.a.seen.gone[0].completed_before, 1u);
+}
+
 }  // namespace
 }  // namespace lci::shm

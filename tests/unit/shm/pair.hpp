@@ -40,7 +40,7 @@ struct note_taker final : net::sink {
     int rank;
     bool orderly;
     std::string reason;
-    std::size_t messages_before;
+    std::size_t messages_before, completed_before;
   };
   std::vector<message> messages;
   std::vector<std::uint32_t> immediates;
@@ -66,7 +66,7 @@ struct note_taker final : net::sink {
     errors.push_back({rank, context, std::string(reason), parted});
   }
   void on_peer_ended(int rank, bool orderly, std::string_view reason) noexcept override {
-    gone.push_back({rank, orderly, std::string(reason), messages.size()});
+    gone.push_back({rank, orderly, std::string(reason), messages.size(), completed.size()});
   }
 };
 
