@@ -15,7 +15,7 @@
 namespace lci::proto::wire {
 
 // Raised whenever the meaning of a byte on the wire changes; peers compare it when they meet.
-inline constexpr std::uint32_t VERSION = 8;
+inline constexpr std::uint32_t VERSION = 9;
 
 // Immediate data. Bit 31 set: a message whose remote completion and tag fit ("fast"): rcomp above
 // tag. Bit 31 clear: bits 30..28 are a kind below 6 and the rest its argument, or they are MORE and
@@ -236,9 +236,10 @@ struct preposted {
   std::uint64_t tag = 0;
   std::uint64_t word = 0;    // its place
   std::uint32_t rcomp = 0;   // what such a message names
-  std::uint32_t number = 0;  // of those that the device told this rank of, from 1; modulo 2^32
+  std::uint32_t since = 0;   // none with a number less than number - since is open
+  std::uint64_t number = 0;  // of those that this rank is told of; rises, see preposted_receives
 };
-static_assert(sizeof(preposted) == 56);
+static_assert(sizeof(preposted) == 64);
 
 struct claim {
   name receiver;           // of the pre-posted receive

@@ -6,6 +6,7 @@
 #include "lci/proto/gpu/devices.hpp"
 #include "lci/proto/gpu/flag_words.hpp"
 #include "lci/proto/gpu/path_log.hpp"
+#include "lci/proto/gpu/preposted_numbers.hpp"
 #include "lci/proto/gpu/shared_gpu.hpp"
 #include "lci/proto/gpu/staging_store.hpp"
 #include "lci/proto/gpu/stream_ops.hpp"
@@ -24,6 +25,7 @@ struct common {
   stream_ops streams{gpus};
   staging_store staging;
   flag_words flags{staging};
+  preposted_numbers preposted;
   job_pools& jobs;
 };
 

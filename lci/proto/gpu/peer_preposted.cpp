@@ -24,21 +24,18 @@ peer_preposted::peer_slots& peer_preposted::slots_of_locked(int rank) {
 }
 
 void peer_preposted::on_preposted(int rank, const wire::preposted& body) {
-  if (body.receiver.slot >= preposted_receives::OPEN) {
+  if (body.receiver.slot >= preposted_receives::OPEN || body.since >= body.number) {
     ctx_.engine.dropped.add(1);
     return;
   }
   const std::lock_guard lock(lock_);
   peer_slots& of = slots_of_locked(rank);
-  const auto ahead = static_cast<std::int32_t>(body.number - static_cast<std::uint32_t>(of.last));
-  const std::uint64_t number = of.last + static_cast<std::uint64_t>(std::int64_t{ahead});
-  ++of.heard;
-  of.last = std::max(of.last, number);
+  of.heard.hear(body.number, body.since);
   std::uint64_t& order = of.order[body.receiver.slot];
-  if (number <= order) return;  // a later one of this slot was faster
+  if (body.number <= order) return;  // a later one of this slot was faster
   if (order == 0) count_.fetch_add(1, std::memory_order_relaxed);
   of.at[body.receiver.slot] = body;
-  order = number;
+  order = body.number;
 }
 
 void peer_preposted::forget(int rank) noexcept {
@@ -91,7 +88,7 @@ std::optional<wire::preposted> peer_preposted::take(const outgoing& out) noexcep
   peer_slots* const found = find_locked(out.rank);
   if (found == nullptr) return {};
   peer_slots& of = *found;
-  if (of.heard != of.last) return {};  // an older one is on its way
+  if (!of.heard.is_whole()) return {};  // an older one is on its way
   std::size_t oldest = preposted_receives::OPEN;
   for (std::size_t i = 0; i < preposted_receives::OPEN; ++i) {
     if (of.order[i] == 0 || of.at[i].rcomp != out.rcomp || of.at[i].tag != out.tag) continue;

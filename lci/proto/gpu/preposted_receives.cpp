@@ -38,7 +38,11 @@ preposted_receives::~preposted_receives() {
 void preposted_receives::encourage(int rank) noexcept {
   const std::lock_guard lock(lock_);
   try {
-    if (credits_.empty()) credits_.resize(static_cast<std::size_t>(ctx_.engine.shared.n));
+    if (credits_.empty()) {
+      peer_credit none;
+      none.told = ctx_.common.preposted.next_base();
+      credits_.resize(static_cast<std::size_t>(ctx_.engine.shared.n), none);
+    }
   } catch (const std::bad_alloc&) {
     return;  // the next request does
   }
@@ -98,7 +102,7 @@ void preposted_receives::prepare(receive& record, int rank, tag_t tag, rcomp_t r
     if (registered_here) ctx_.engine.shared.regions.erase(plan.region);
     return;
   }
-  if (++s->generation == 0) ++s->generation;  // 0 names nothing
+  s->generation = ctx_.common.preposted.next_generation();
   s->state = preposted_state::open;
   s->registered_here = registered_here;
   s->record = &record;
@@ -134,9 +138,20 @@ void preposted_receives::publish(int rank, wire::name preposted, match::engine& 
     body.tag = s->plan.user.status.tag;
     body.word = ctx_.common.flags.place_of(s->word);
     body.rcomp = s->rcomp;
-    body.number = ++credits_[static_cast<std::size_t>(rank)].told;
+    number_locked(*s, body);
   }
   known_.say(rank, body);
+}
+
+void preposted_receives::number_locked(slot& s, wire::preposted& body) noexcept {
+  s.number = ++credits_[static_cast<std::size_t>(s.plan.rank)].told;
+  std::uint64_t oldest = s.number;
+  for (const slot& each : slots_) {
+    if (each.state == preposted_state::open && each.is_public && each.plan.rank == s.plan.rank)
+      oldest = std::min(oldest, each.number);
+  }
+  body.number = s.number;
+  body.since = static_cast<std::uint32_t>(std::min<std::uint64_t>(s.number - oldest, UINT32_MAX));
 }
 
 preposted_receives::slot* preposted_receives::find_locked(int rank, wire::name preposted) noexcept {

@@ -14,9 +14,10 @@
 // Threads: shared, one short lock each, never held across a message or the user's code. Lock order:
 // this one, then a matching engine's. Always true: who loses the word goes on as if nobody had been
 // told. A peer is told of a receive only if it was told of all that have its key, were posted
-// before and still wait. What it is told is numbered, since what threads send has no order, and it
-// claims only while it has heard all up to the last: so receives of one key are used in their
-// order.
+// before and still wait. What it is told is numbered, since what threads send has no order, and
+// says from which number on receives may still be open. It claims only while it has heard all of
+// these up to the last: so receives of one key are used in their order. What it will not hear,
+// since the device that was told has ended, holds nothing up once such a receive is over.
 #pragma once
 
 #include <array>
@@ -32,6 +33,7 @@
 #include "lci/proto/engine/op.hpp"
 #include "lci/proto/engine/wire.hpp"
 #include "lci/proto/gpu/flag_words.hpp"
+#include "lci/proto/gpu/heard_numbers.hpp"
 #include "lci/proto/gpu/jobs.hpp"
 #include "lci/proto/gpu/preposted_states.hpp"
 #include "lci/proto/host/match_records.hpp"
@@ -77,6 +79,7 @@ class preposted_receives {
     bool is_public = false;
     bool registered_here = false;  // plan.region ends with it
     std::uint32_t generation = 0;
+    std::uint64_t number = 0;   // under which its sender was told
     receive* record = nullptr;  // null: home already
     flag_word* word = nullptr;
     rcomp_t rcomp = 0;
@@ -86,7 +89,7 @@ class preposted_receives {
   struct peer_credit {
     std::uint8_t credit = 0;  // that may still be told in vain
     std::uint8_t asked = 0;   // requests, modulo 256
-    std::uint32_t told = 0;   // the last number
+    std::uint64_t told = 0;   // the last number
   };
 
   wire::name name_of(const slot& s) const noexcept {
@@ -95,6 +98,7 @@ class preposted_receives {
   static bool is_claimed(const slot& s) noexcept {
     return s.state == preposted_state::claimed || s.state == preposted_state::claimed_home;
   }
+  void number_locked(slot& s, wire::preposted& body) noexcept;
   bool is_worth(int rank) noexcept;
   slot* find_free_locked() noexcept;
   slot* find_locked(int rank, wire::name preposted) noexcept;
@@ -136,7 +140,7 @@ class peer_preposted final : private claim_sender {
   struct peer_slots {
     std::array<wire::preposted, preposted_receives::OPEN> at{};
     std::array<std::uint64_t, preposted_receives::OPEN> order{};  // numbers; 0: there is none
-    std::uint64_t heard = 0, last = 0;  // how many, and the greatest number
+    heard_numbers heard;
     // What the endpoint called our last message if nothing but this protocol's was before it.
     std::uint64_t clear = 0;
   };

@@ -148,84 +148,6 @@ TEST_F(preposted_receives, more_receives_than_can_be_offered__are_used_in_their_
   expect_clean();
 }
 
-// As if other threads had posted them, whose messages take other lanes.
-class overtaking_announcements : public preposted_receives {
- protected:
-  static gpu_options options() {
-    gpu_options o = preposted_receives::options();
-    o.sim.caps.ordered = false;
-    return o;
-  }
-  overtaking_announcements() : preposted_receives(options()) { encourage(); }
-  // What is told next comes that much later.
-  void delay(std::uint32_t polls) {
-    w.sim.change([&](sim_options& o) { o.max_delay_polls = polls; });
-  }
-  void jump_ahead(bool does) {
-    w.sim.change([&](sim_options& o) { o.reorder_one_in = does ? 1 : 0; });
-  }
-};
-
-TEST_F(overtaking_announcements, both_there__receives_are_used_in_their_order) {
-  const auto r1 = receive(mem_kind::device, 7);
-  jump_ahead(true);
-  const auto r2 = receive(mem_kind::device, 7);
-  jump_ahead(false);
-  step_sender();
-  EXPECT_EQ(w.sim.counters().reordered, 1u);
-  const auto a = send(mem_kind::device, 7, 1, 3000);
-  EXPECT_EQ(claims, 1u);
-  w.step(50);
-  const auto b = send(mem_kind::device, 7, 2, 6000);
-  EXPECT_EQ(claims, 2u);
-  w.step(50);
-  EXPECT_TRUE(holds(*r1, 1, 3000));
-  EXPECT_TRUE(holds(*r2, 2, 6000));
-  expect_clean();
-}
-
-TEST_F(overtaking_announcements, the_older_one_not_there_yet__the_later_one_is_not_claimed) {
-  constexpr std::uint32_t LATE = 1000;
-  delay(LATE);
-  const auto r1 = receive(mem_kind::device, 7);
-  delay(0);
-  jump_ahead(true);
-  const auto r2 = receive(mem_kind::device, 7);
-  jump_ahead(false);
-  step_sender(2);
-  const auto a = send(mem_kind::device, 7, 1, 3000);
-  EXPECT_EQ(claims, 0u);
-  w.step(50);
-  EXPECT_TRUE(holds(*r1, 1, 3000));
-  step_sender(LATE);
-  const auto b = send(mem_kind::device, 7, 2, 6000);
-  EXPECT_EQ(claims, 1u) << "that of the first was taken back";
-  w.step(50);
-  EXPECT_TRUE(holds(*r2, 2, 6000));
-  expect_clean();
-}
-
-TEST_F(overtaking_announcements, of_the_same_slot__the_older_one_does_not_replace_the_later_one) {
-  constexpr std::uint32_t LATE = 1000;
-  delay(LATE);
-  const auto r1 = receive(mem_kind::device, 7);
-  delay(0);
-  const std::byte data[100] = {};
-  EXPECT_EQ(
-      w[1].matcher->on_eager(w[1].queues->host, {.rank = 0, .data = data, .size = sizeof(data)}, 7,
-                             lci::matching_policy_t::rank_tag),
-      lci::net::verdict::taken);
-  jump_ahead(true);
-  const auto r2 = receive(mem_kind::device, 7);
-  jump_ahead(false);
-  step_sender(LATE + 1);
-  const auto b = send(mem_kind::device, 7, 2, 6000);
-  EXPECT_EQ(claims, 1u);
-  w.step(50);
-  EXPECT_TRUE(holds(*r2, 2, 6000));
-  expect_clean();
-}
-
 TEST_F(preposted_receives, that_nobody_uses__are_made_no_more) {
   encourage();
   std::size_t told = 0;
@@ -283,8 +205,9 @@ TEST_F(preposted_receives, messages_about_none__are_dropped_and_change_nothing) 
     count += 4;
   }
   tell(0, 1, kind::preposted,
-       wire::preposted{{proto::gpu::preposted_receives::OPEN, 1}, {}, 0, 0, 0, 0, 0, 0});
-  EXPECT_EQ(w[1].queues->engine().dropped.sum(), dropped + count + 1);
+       wire::preposted{{proto::gpu::preposted_receives::OPEN, 1}, {}, 0, 0, 0, 0, 0, 0, 1});
+  tell(0, 1, kind::preposted, wire::preposted{{3, 1}, {}, 0, 0, 0, 0, 0, 7, 7});
+  EXPECT_EQ(w[1].queues->engine().dropped.sum(), dropped + count + 2);
   step_sender();
   const auto here = send(mem_kind::device, 7, 1, 3000);
   EXPECT_EQ(claims, 1u);
@@ -308,7 +231,7 @@ TEST_F(preposted_receives, that_name_what_is_not_there__lead_to_a_request) {
       {{}, 0, 64},     {{99, 1}, 0, 64}, {good, huge, 64}, {good, 1, 64},
       {good, 0, huge}, {good, 0, 3},     {good, 0, 4096},  // a word of another value, if it is one
   };
-  std::uint32_t number = 0;
+  std::uint64_t number = 0;
   for (const auto& f : forged) {
     const auto there = receive(mem_kind::device, 7);
     ++number;
@@ -320,6 +243,7 @@ TEST_F(preposted_receives, that_name_what_is_not_there__lead_to_a_request) {
                          7,
                          f.word,
                          static_cast<std::uint32_t>(w[1].engine_rcomp()),
+                         0,
                          number});
     const auto here = send(mem_kind::device, 7, 1, ROOM);
     EXPECT_EQ(claims, 0u);
