@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "lci/proto/host/select.hpp"
 #include "lci/proto/host/transfers.hpp"
 
 namespace lci::proto {
@@ -103,6 +104,12 @@ errorcode_t start_inject(outgoing& out) {
   return code;
 }
 
+// The network refuses the message or others wait before it, and its sender waits for the network.
+// From its place it would go without its head.
+errorcode_t start_otherwise(outgoing& out) {
+  return out.extended ? start_rendezvous(out) : start_zero_copy(out);
+}
+
 errorcode_t start_bcopy(outgoing& out) {
   const std::size_t length = out.head_size() + out.size;
   if (out.queue.log.pending(out.rank)) {
@@ -115,7 +122,7 @@ errorcode_t start_bcopy(outgoing& out) {
     if (packet == nullptr) {
       if (out.may_retry) return errorcode_t::retry_nopacket;
       if (!out.wants_network) return queue_copy(out);
-      return start_zero_copy(out);
+      return start_otherwise(out);
     }
     copy_message(out, packet->payload());
   }
@@ -132,7 +139,7 @@ errorcode_t start_bcopy(outgoing& out) {
   }
   if (packet != out.packet) out.pool.put(packet);
   if (is_retry(code) && !out.may_retry)
-    return out.wants_network ? start_zero_copy(out) : queue_copy(out);
+    return out.wants_network ? start_otherwise(out) : queue_copy(out);
   return code;
 }
 

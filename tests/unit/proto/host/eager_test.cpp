@@ -188,6 +188,46 @@ TEST_P(any_fabric, send__without_retry_keeps_what_the_network_refuses) {
   for (const int rank : {0, 1}) EXPECT_EQ(w.sim.registrations(rank), 0u) << rank;
 }
 
+// Each behind one that waits, and in a lane that refuses.
+TEST_P(any_fabric, send__until_the_network_is_done_without_retry_keeps_its_head) {
+  for (const lci::tag_t tag : {lci::tag_t{7}, lci::tag_t{70'000}, ~lci::tag_t{1000}}) {
+    proto_world w(GetParam().options, 2, GetParam().max_piece);
+    recorder sender, receiver;
+    const lci::rcomp_t rcomp = w[1].core.rcomps.add(&receiver);
+    std::vector<std::vector<std::byte>> data;
+    std::size_t posted = 0;
+    for (int round = 0; round < 3; ++round)
+      for (const std::size_t size : SIZES) {
+        data.push_back(pattern(size, static_cast<unsigned>(data.size())));
+        auto out = w[0].outgoing(1, data.back().data(), size, rcomp, tag + data.size(), &sender);
+        out.may_retry = false;
+        out.wants_network = true;
+        const lci::errorcode_t code = proto::start_message(out);
+        ASSERT_FALSE(lci::error_t(code).is_retry());
+        if (lci::error_t(code).is_posted()) ++posted;
+      }
+    w.step(3000);
+    EXPECT_EQ(sender.seen.size(), posted);
+    ASSERT_EQ(receiver.seen.size(), data.size());
+    std::vector<bool> seen(data.size());
+    for (const lci::status_t& got : receiver.seen) {
+      const std::size_t i = got.tag - tag - 1;
+      ASSERT_LT(i, data.size());
+      EXPECT_FALSE(seen[i]) << i;
+      seen[i] = true;
+      EXPECT_EQ(got.size, data[i].size());
+      EXPECT_TRUE(same_bytes(got.buffer, data[i].data(), data[i].size())) << i;
+      free(got.buffer);
+    }
+    EXPECT_TRUE(w.thrown.empty());
+    EXPECT_EQ(w[1].queues->engine().dropped.sum(), 0);
+    for (const int rank : {0, 1}) {
+      EXPECT_TRUE(w[rank].queues->is_drained());
+      EXPECT_EQ(w.sim.registrations(rank), 0u) << rank;
+    }
+  }
+}
+
 TEST_P(any_fabric, put_with_signal__news_come_after_the_bytes_and_from_the_origin) {
   proto_world w(GetParam().options, 2, GetParam().max_piece);
   recorder sender, target;
