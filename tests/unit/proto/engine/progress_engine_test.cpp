@@ -1,4 +1,5 @@
-// What an endpoint that is freed has posted. Through lent_queue, as runtime's endpoints have it.
+// What an endpoint that is freed has posted, through lent_queue as runtime's endpoints have it, and
+// operations whose rank has left.
 #include <gtest/gtest.h>
 
 #include "tests/unit/proto/world.hpp"
@@ -46,4 +47,41 @@ TEST(progress_engine, queue_that_is_given_back__posts_what_waits_and_is_lent_aga
   EXPECT_TRUE(w[0].queues->is_drained());
   w[0].queue = w[0].queues->engine().lend_queue();
   EXPECT_EQ(w[0].queue.get(), first) << "those of endpoints that come and go would add up";
+}
+
+// Another device has reported it, say.
+TEST(progress_engine, operation_that_is_over_when_its_rank_is_known_to_have_left__is_complete) {
+  sim_options late;
+  late.late = true;
+  proto_world w(late);
+  std::vector<std::byte> window(30'000, std::byte{3}), got(window.size());
+  recorder done;
+  auto out = w[0].outgoing(1, got.data(), got.size(), 0, 0, &done);
+  out.remote = w[1].expose(window.data(), window.size());
+  out.remote_offset = 0;
+  ASSERT_EQ(proto::start_get(out), lci::errorcode_t::posted);
+  w[0].core.peers.report(1, lci::net::peer_event::leave, "it has left");
+  w.step();
+  EXPECT_EQ(done.seen.size(), 1u);
+  EXPECT_EQ(got, window);
+  EXPECT_TRUE(w.thrown.empty());
+  EXPECT_EQ(w[0].queues->engine().open.sum(), 0);
+}
+
+TEST(progress_engine, operation_with_pieces_left_when_its_rank_has_left__is_lost) {
+  sim_options late;
+  late.late = true;
+  late.caps.max_rma = 1000;
+  proto_world w(late);
+  std::vector<std::byte> window(30'000, std::byte{3}), got(window.size());
+  recorder done;
+  auto out = w[0].outgoing(1, got.data(), got.size(), 0, 0, &done);
+  out.remote = w[1].expose(window.data(), window.size());
+  out.remote_offset = 0;
+  ASSERT_EQ(proto::start_get(out), lci::errorcode_t::posted);
+  w[0].core.peers.report(1, lci::net::peer_event::leave, "it has left");
+  w.step();
+  EXPECT_TRUE(done.seen.empty());
+  EXPECT_EQ(w.thrown.size(), 1u);
+  EXPECT_EQ(w[0].queues->engine().open.sum(), 0);
 }
