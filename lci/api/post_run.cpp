@@ -201,13 +201,15 @@ void spent_packet::end() noexcept {
 proto::outgoing describe(const post_args& a, endpoint_impl_t& end, const proto::user_side& user,
                          bool may_retry) {
   packet_pool_impl_t* pool = &end.device.pool;
+  std::size_t bcopy_limit = end.bcopy_limit;
   if (a.packet_pool.p_impl != nullptr) {
     packet_pool_impl_t* const given = a.packet_pool.p_impl;
     if (given->payloads == nullptr) pool = given;
+    bcopy_limit = std::min(bcopy_limit, pool->max_bcopy());
   }
   proto::outgoing out{*end.queue, end.device.queues.host, pool->packets};
   out.inject_limit = end.inject_limit;
-  out.bcopy_limit = pool->max_bcopy();
+  out.bcopy_limit = bcopy_limit;
   out.rank = a.rank;
   out.buffer = a.local_buffer;
   out.size = a.size;

@@ -18,6 +18,7 @@ endpoint_impl_t::endpoint_impl_t(device_impl_t& d)
       checks_pointers(d.context.attr.check_pointers),
       // With check_pointers, pointers are only looked at on the slow path.
       inject_now_limit(checks_pointers ? 0 : inject_limit),
+      bcopy_limit(d.queues.engine().max_copy),
       queue(d.queues.engine().lend_queue()),
       net(queue->end()) {
   attr.uid = device.owner().member.made->endpoints++;

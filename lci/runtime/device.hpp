@@ -26,6 +26,7 @@ class endpoint_impl_t : public base::live_object<endpoint_impl_t> {
   const std::size_t inject_limit;      // bytes; attribute max_inject_size of the net context
   const bool checks_pointers;          // attribute check_pointers of the net context
   const std::size_t inject_now_limit;  // bytes that may be injected without a closer look
+  const std::size_t bcopy_limit;       // bytes of a message that is copied to a packet
   const proto::lent_queue queue;
   net::endpoint& net;
   endpoint_attr_t attr;

@@ -45,6 +45,36 @@ TEST(upacket, put__goes_to_the_pool_of_whatever_runtime_it_is_from) {
   lci::free_runtime(&own);
 }
 
+// To oneself and without progress, so that most have to wait: they go in packets of the device.
+TEST(packet_pool, of_larger_packets__does_not_change_what_is_sent) {
+  constexpr std::size_t COUNT = 300;
+  constexpr std::size_t SIZE = 20000;
+  lci::packet_pool_t pool = lci::alloc_packet_pool_x().npackets(8).packet_size(65536)();
+  {
+    inbox box;
+    owned_comp sent(lci::alloc_counter());
+    const int me = lci::get_rank_me();
+    std::vector<std::vector<char>> all;
+    for (std::size_t i = 0; i < COUNT; ++i) {
+      all.push_back(pattern(SIZE, static_cast<unsigned>(i)));
+      ASSERT_FALSE(lci::post_am_x(me, all[i].data(), SIZE, sent, box.rcomp())
+                       .packet_pool(pool)
+                       .tag(i)
+                       .allow_retry(false)()
+                       .is_retry());
+    }
+    for (std::size_t arrived = 0; arrived < COUNT;) {
+      lci::progress();
+      for (lci::status_t s = lci::cq_pop(box.cq()); s.is_done(); s = lci::cq_pop(box.cq())) {
+        EXPECT_EQ(difference(s.buffer, s.size, static_cast<unsigned>(s.tag)), "");
+        std::free(s.buffer);
+        ++arrived;
+      }
+    }
+  }
+  lci::free_packet_pool(&pool);
+}
+
 struct upacket_setting {
   size_at size;
   lci::tag_t tag;

@@ -111,7 +111,9 @@ class progress_engine final : public member, private peer_watch::listener {
   net::fabric& fabric;
   mem::packet_pool& pool;
   const std::size_t max_piece;  // bytes of one network operation, as was wished
-  net::device_config config;    // what the network's device has; immutable after open
+  // Bytes of a message that any packet here takes with its head, and any network in one piece.
+  const std::size_t max_copy;
+  net::device_config config;  // what the network's device has; immutable after open
   pending_errors errors;
   peer_watch watch;
   signaller signals;

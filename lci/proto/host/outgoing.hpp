@@ -22,7 +22,7 @@ struct outgoing {
   host_context& host;
   mem::packet_pool& pool;
   std::size_t inject_limit = 0;  // attribute max_inject_size
-  std::size_t bcopy_limit = 0;   // "B": payload of a packet less the extended head
+  std::size_t bcopy_limit = 0;  // "B": progress_engine::max_copy, and what a packet of `pool` takes
   int rank = -1;
   void* buffer = nullptr;
   std::size_t size = 0;

@@ -61,7 +61,7 @@ struct node {
                            comp_impl_t* comp = nullptr) {
     proto::outgoing out{*queue, queues->host, pool};
     out.inject_limit = 64;
-    out.bcopy_limit = pool.payload_size() - sizeof(proto::wire::extended_head);
+    out.bcopy_limit = queue->engine.max_copy;
     out.rank = to;
     out.buffer = buffer;
     out.size = size;

@@ -153,39 +153,55 @@ TEST_P(any_fabric, active_message__every_size_arrives_once_with_its_bytes) {
     }
 }
 
+// Messages of all sizes from rank 0, each with a tag of its own, and the receives for them.
+struct receivers_of_all {
+  receivers_of_all(proto_world& world, std::size_t n) : w(world), told(n) {
+    for (std::size_t i = 0; i < n; ++i) {
+      data.push_back(pattern(SIZES[i % std::size(SIZES)], static_cast<unsigned>(i)));
+      buffers.emplace_back(data.back().size());
+    }
+  }
+  std::size_t size() const { return data.size(); }
+  // Every third one needs a head.
+  lci::tag_t tag_of(std::size_t i) const { return i % 3 == 0 ? 70'000 + i : i; }
+  void expect_all() {
+    for (std::size_t i = 0; i < size(); ++i) {
+      lci::status_t got;
+      const auto code =
+          w[1].receive(0, buffers[i].data(), buffers[i].size(), tag_of(i), &told[i], got);
+      if (code == lci::errorcode_t::done) told[i].seen.push_back(got);
+      w.step(1);
+    }
+    w.step(2000);
+    for (std::size_t i = 0; i < size(); ++i) {
+      ASSERT_EQ(told[i].seen.size(), 1u) << i;
+      EXPECT_EQ(buffers[i], data[i]) << i;
+    }
+    for (const int rank : {0, 1}) {
+      EXPECT_TRUE(w[rank].queues->is_drained()) << rank;
+      EXPECT_EQ(w.sim.registrations(rank), 0u) << rank;
+    }
+  }
+  proto_world& w;
+  std::vector<std::vector<std::byte>> data, buffers;
+  std::vector<recorder> told;
+  std::size_t posted = 0;
+};
+
 TEST_P(any_fabric, send__without_retry_keeps_what_the_network_refuses) {
   proto_world w(GetParam().options, 2, GetParam().max_piece);
   recorder sender;
-  std::vector<std::vector<std::byte>> data, buffers;
-  std::vector<recorder> receivers(200);
-  std::size_t posted = 0;
-  for (std::size_t i = 0; i < receivers.size(); ++i) {
-    const std::size_t size = SIZES[i % std::size(SIZES)];
-    data.push_back(pattern(size, static_cast<unsigned>(i)));
-    buffers.emplace_back(size);
-  }
-  for (std::size_t i = 0; i < receivers.size(); ++i) {
-    auto out = w[0].outgoing(1, data[i].data(), data[i].size(), w[1].engine_rcomp(), i, &sender);
+  receivers_of_all all(w, 200);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    auto out = w[0].outgoing(1, all.data[i].data(), all.data[i].size(), w[1].engine_rcomp(),
+                             all.tag_of(i), &sender);
     out.may_retry = false;
     const lci::errorcode_t code = proto::start_message(out);
     ASSERT_FALSE(lci::error_t(code).is_retry());
-    if (lci::error_t(code).is_posted()) ++posted;
+    if (lci::error_t(code).is_posted()) ++all.posted;
   }
-  for (std::size_t i = 0; i < receivers.size(); ++i) {
-    lci::status_t got;
-    const auto code = w[1].receive(0, buffers[i].data(), buffers[i].size(), i, &receivers[i], got);
-    if (code == lci::errorcode_t::done) receivers[i].seen.push_back(got);
-    w.step(1);
-  }
-  w.step(2000);
-  EXPECT_EQ(sender.seen.size(), posted);
-  for (std::size_t i = 0; i < receivers.size(); ++i) {
-    ASSERT_EQ(receivers[i].seen.size(), 1u) << i;
-    EXPECT_EQ(buffers[i], data[i]) << i;
-  }
-  EXPECT_TRUE(w[0].queues->is_drained());
-  EXPECT_TRUE(w[1].queues->is_drained());
-  for (const int rank : {0, 1}) EXPECT_EQ(w.sim.registrations(rank), 0u) << rank;
+  all.expect_all();
+  EXPECT_EQ(sender.seen.size(), all.posted);
 }
 
 // Each behind one that waits, and in a lane that refuses.
@@ -226,6 +242,34 @@ TEST_P(any_fabric, send__until_the_network_is_done_without_retry_keeps_its_head)
       EXPECT_EQ(w.sim.registrations(rank), 0u) << rank;
     }
   }
+}
+
+// The user's pool has larger packets than the device, in whose packets goes what waits.
+TEST_P(any_fabric, send__out_of_larger_packets_keeps_to_those_of_the_device) {
+  proto_world w(GetParam().options, 2, GetParam().max_piece);
+  lci::mem::packet_pool large(w[0].core.arena, 65536, 16, proto::PACKET_SPARE);
+  recorder sender;
+  receivers_of_all all(w, 100);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto usual = w[0].outgoing(1, all.data[i].data(), all.data[i].size(), w[1].engine_rcomp(),
+                                     all.tag_of(i), &sender);
+    proto::outgoing out{usual.queue, usual.host, large};
+    out.inject_limit = usual.inject_limit;
+    out.bcopy_limit = usual.bcopy_limit;
+    out.rank = usual.rank;
+    out.buffer = usual.buffer;
+    out.size = usual.size;
+    out.tag = usual.tag;
+    out.rcomp = usual.rcomp;
+    out.user = usual.user;
+    out.extended = usual.extended;
+    out.may_retry = false;
+    const lci::errorcode_t code = proto::start_message(out);
+    ASSERT_FALSE(lci::error_t(code).is_retry());
+    if (lci::error_t(code).is_posted()) ++all.posted;
+  }
+  all.expect_all();
+  EXPECT_EQ(sender.seen.size(), all.posted);
 }
 
 TEST_P(any_fabric, put_with_signal__news_come_after_the_bytes_and_from_the_origin) {
