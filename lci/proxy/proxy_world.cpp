@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "lci/api/remote_name.hpp"
+#include "lci/base/race_point.hpp"
 #include "lci/errors.hpp"
 #include "lci/wqe/apply_change.hpp"
 
@@ -246,7 +247,10 @@ answer proxy_world::poll_flush() noexcept {
     is_dirty_ = false;
     end_.disarm();
   }
+  LCI_RACE_POINT("proxy_world.poll_flush.before_any");
   if (sends_.any()) return UNDER_WAY;
+  // Asked again: the last ones may have been lost since. edge proxy.send, with any(), brings it.
+  if (sends_.was_any_lost()) return lost("a message was lost");
   doing_ = doing::nothing;
   return {};
 }

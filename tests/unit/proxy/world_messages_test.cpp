@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "lci/proxy/proxy_world.hpp"
+#include "tests/support/race_hook.hpp"
 #include "tests/unit/proxy/proxied_job.hpp"
 
 namespace lci::proxy {
@@ -38,6 +39,13 @@ class world_messages : public testing::Test {
     head.kind = kind;
     head.tag = tag;
     head.inline_length = 8;
+    return head;
+  }
+  static message_head all_of(const std::vector<std::byte>& bytes, mr_t region) {
+    message_head head;
+    head.laddr = reinterpret_cast<std::uintptr_t>(bytes.data());
+    head.length = bytes.size();
+    head.lkey = get_gpu_key(region).key;
     return head;
   }
   message_head receive(std::uint32_t slot, std::uint64_t tag, std::uint64_t room = 8,
@@ -149,17 +157,38 @@ TEST_F(world_messages, send__to_a_peer_that_has_died) {
 TEST_F(world_messages, send__that_is_lost_ends_the_queue_at_its_next_request) {
   std::vector<std::byte> bytes(test::LARGE);
   mr_t large = register_memory_x(bytes.data(), bytes.size()).runtime(job_.handle())();
-  message_head head;
-  head.laddr = reinterpret_cast<std::uintptr_t>(bytes.data());
-  head.length = bytes.size();
-  head.lkey = get_gpu_key(large).key;
-  ASSERT_EQ(finish(world_, send(world_, head)).what, outcome::done);
+  ASSERT_EQ(finish(world_, send(world_, all_of(bytes, large))).what, outcome::done);
   EXPECT_TRUE(world_.is_in_use());
   EXPECT_EQ(world_.flush().what, outcome::posted) << "its buffer is not free";
   job_.kill();
   expect_refused(world_, {outcome::posted, syndrome::none}, syndrome::retry_exceeded, "lost");
   expect_refused(world_, send(world_, small(1)), syndrome::retry_exceeded, "lost");
   EXPECT_FALSE(world_.is_in_use());
+  deregister_memory(&large);
+}
+
+// Behind it nothing may come that would tell.
+TEST_F(world_messages, flush__of_a_message_that_is_lost_meanwhile) {
+  if (!test::has_race_points) GTEST_SKIP() << test::RACE_POINTS_MISSING;
+  std::vector<std::byte> bytes(test::LARGE);
+  mr_t large = register_memory_x(bytes.data(), bytes.size()).runtime(job_.handle())();
+  job_.meet();
+  ASSERT_EQ(finish(world_, send(world_, all_of(bytes, large))).what, outcome::done);
+  ASSERT_EQ(world_.flush().what, outcome::posted);
+  {
+    test::race_hook hook(
+        "proxy_world.poll_flush.before_any",
+        [&] {
+          job_.kill();
+          EXPECT_TRUE(job_.step_until([&] { return !world_.is_in_use(); }));
+        },
+        1);
+    const device::answer a = world_.poll();
+    EXPECT_EQ(hook.hits(), 1);
+    EXPECT_EQ(a.what, outcome::failed);
+    EXPECT_EQ(a.why, syndrome::retry_exceeded) << wqe::text_of(a.why);
+    EXPECT_EQ(world_.reason(), "a message was lost");
+  }
   deregister_memory(&large);
 }
 
