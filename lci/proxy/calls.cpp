@@ -57,6 +57,13 @@ int find_gpu(int wanted) {
                        "threads of the process");
 }
 
+// Numbers of one runtime's table name other memory in another's.
+void check_runtime(const endpoint* of, const runtime_impl_t& owner, const char* what) {
+  if (of == nullptr || &of->device().owner() == &owner) return;
+  throw argument_error(std::string("get_gpu_key: ") + what +
+                       " another runtime than the endpoint's");
+}
+
 // Where kernels of that endpoint reach own memory; 0: nowhere.
 std::uint64_t mapped_own(const endpoint* of, const mr_impl_t& region) {
   if (of == nullptr) return 0;
@@ -261,11 +268,16 @@ gpu::key_t get_gpu_key(const get_gpu_key_args& a) {
   if (a.mr.is_empty() && a.mr.p_impl != nullptr)
     throw argument_error("get_gpu_key: mr stands for a kind of memory and is no region");
   if (a.mr.p_impl == nullptr) {
-    if (in == nullptr || a.runtime.p_impl != nullptr) in = &side::of(api::find_runtime(a.runtime));
+    if (in == nullptr || a.runtime.p_impl != nullptr) {
+      runtime_impl_t& given = api::find_runtime(a.runtime);
+      check_runtime(of, given, "runtime is");
+      in = &side::of(given);
+    }
     return key_of_peer(*in, a, of);
   }
   api::check_given(a.runtime);
   mr_impl_t& region = *base::check_live(a.mr.p_impl, "mr");
+  check_runtime(of, region.owner, "the region belongs to");
   if (a.rank != gpu::ANY_RANK && a.rank != region.owner.core.me)
     throw argument_error("get_gpu_key: rank is " + std::to_string(a.rank) +
                          ", but the region belongs to this rank, " +

@@ -111,6 +111,27 @@ TEST(gpu_bad_input, keys__what_names_no_region_is_refused) {
   barrier();
 }
 
+TEST(gpu_bad_input, keys__of_another_runtime_than_the_endpoint_are_refused) {
+  lci::runtime_t other = lci::alloc_runtime_x().alloc_default_device(false)();
+  std::uint64_t words[8] = {};
+  lci::mr_t region = lci::register_memory_x(words, sizeof words).runtime(other)();
+  window memory(64);
+  const int me = world().rank;
+  {
+    thread_endpoint ep(attr_gpu_proxy_t::progress);
+    expect_says("the region belongs to another runtime",
+                [&] { lci::get_gpu_key_x(region).endpoint(ep).call(); });
+    expect_says("runtime is another runtime", [&] {
+      lci::get_gpu_key_x(memory.rmr(me)).rank(me).endpoint(ep).runtime(other).call();
+    });
+    EXPECT_NE(lci::get_gpu_key_x(memory.mr()).endpoint(ep)().key, 0u);
+  }
+  EXPECT_NE(lci::get_gpu_key(region).key, 0u) << "of its own runtime's kernels";
+  lci::deregister_memory(&region);
+  barrier();
+  lci::free_runtime(&other);
+}
+
 // Refused by the kernel's own call: nothing is posted, and the endpoint stays usable.
 TEST(gpu_bad_input, refusals_of_the_kernel__leave_the_queue_alone) {
   window memory(64);
