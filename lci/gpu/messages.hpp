@@ -43,16 +43,20 @@ struct message_bytes {
   alignas(8) unsigned char bytes[sizeof(message_head) + MOST_INLINE_MESSAGE];
 };
 
+// Until what went through a card to that rank before is carried out. Not ok: no message may follow.
 template <class Scope>
-LCI_ANYWHERE_ONCE status post_message(const endpoint_t& ep, int rank, const message_head& head,
-                                      const void* payload) noexcept {
-  const peer_record* peers = ep.record->peers;
-  if (ep.record->over_card != 0) {
-    if (ep.record->message_peers == nullptr) return status::no_messages;
-    // Behind what went through the card before.
-    if (const status s = quiet_of<Scope>(peers[rank]); s != status::ok) return s;
-    peers = ep.record->message_peers;
-  }
+LCI_ANYWHERE status wait_for_card(const endpoint_t& ep, int rank) noexcept {
+  if (ep.record->over_card == 0) return status::ok;
+  if (ep.record->message_peers == nullptr) return status::no_messages;
+  return quiet_of<Scope>(ep.record->peers[rank]);
+}
+
+// Behind wait_for_card().
+template <class Scope>
+LCI_ANYWHERE status post_head(const endpoint_t& ep, int rank, const message_head& head,
+                              const void* payload) noexcept {
+  const endpoint_record& record = *ep.record;
+  const peer_record* const peers = record.over_card != 0 ? record.message_peers : record.peers;
   message_bytes m;
   std::memcpy(m.bytes, &head, sizeof(head));
   const auto* const from = static_cast<const unsigned char*>(payload);
@@ -66,6 +70,13 @@ LCI_ANYWHERE_ONCE status post_message(const endpoint_t& ep, int rank, const mess
   r.inline_length = static_cast<std::uint32_t>(sizeof(head) + head.inline_length);
   std::uint64_t end = 0;
   return post_run<Scope>(peers[rank], run, &end);
+}
+
+template <class Scope>
+LCI_ANYWHERE_ONCE status post_message(const endpoint_t& ep, int rank, const message_head& head,
+                                      const void* payload) noexcept {
+  if (const status s = wait_for_card<Scope>(ep, rank); s != status::ok) return s;
+  return post_head<Scope>(ep, rank, head, payload);
 }
 
 LCI_ANYWHERE inline std::uint32_t most_inline(const endpoint_record& record) noexcept {
@@ -164,6 +175,8 @@ LCI_ANYWHERE_ONCE status post_receive(const endpoint_t& ep, int rank, const plac
   if (size != 0) {
     if (const status s = find(r, to, size, r.me, &here); s != status::ok) return s;
   }
+  const int me = static_cast<int>(r.me);
+  if (const status s = wait_for_card<Scope>(ep, me); s != status::ok) return s;
   if (const status s = take_slot(r, turn); s != status::ok) return s;
   message_head head;
   head.kind = message_kind::recv;
@@ -173,9 +186,9 @@ LCI_ANYWHERE_ONCE status post_receive(const endpoint_t& ep, int rank, const plac
   head.length = size;
   head.lkey = here.message_key;
   head.rank = rank;
-  const status s = post_message<Scope>(ep, static_cast<int>(r.me), head, nullptr);
+  const status s = post_head<Scope>(ep, me, head, nullptr);
   // Aborted or timed out it may be in the queue already: the slot stays taken.
-  if (s == status::dead || s == status::peer_lost || s == status::no_messages) free_slot(r, *turn);
+  if (s == status::dead || s == status::peer_lost) free_slot(r, *turn);
   return s;
 }
 

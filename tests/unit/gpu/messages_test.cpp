@@ -81,6 +81,22 @@ TEST_F(messages, recv__as_many_as_the_endpoint_takes_and_then_again) {
   ASSERT_EQ(wait_receive(to, another), status::ok);
 }
 
+// A message waits for the card's queue, which has ended: nothing is posted, and no slot is lost.
+TEST_F(messages, recv__behind_a_queue_of_a_card_that_has_ended) {
+  job.stop();
+  gpu_job beside;  // whose queues are those for messages
+  job[1].record.over_card = 1;
+  job[1].record.message_peers = beside[1].peers.data();
+  ASSERT_EQ(wqe::end(job[1].queues[1]->queue, status::failed), status::failed);
+  for (std::uint64_t i = 0; i <= job[1].receives.size(); ++i) {
+    ticket_t ticket;
+    EXPECT_EQ(recv(to, 0, place_t{}, 0, i, &ticket), status::failed) << i;
+    EXPECT_EQ(ticket.turn, 0u);
+  }
+  for (const receive_slot& slot : job[1].receives) EXPECT_EQ(slot.state, 0u);
+  EXPECT_EQ(beside[1].queues[1]->state.reserved, 0u);
+}
+
 TEST_F(messages, refusals) {
   ticket_t ticket;
   EXPECT_EQ(send(from, 2, job.here(0, 0), 8, 1), status::bad_rank);
