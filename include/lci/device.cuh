@@ -8,7 +8,8 @@
 /// their rules are in lci/gpu:
 ///
 /// - remote.hpp: put, put_value, put_signal, signal, get. Puts of any size, values too, have no
-///   order among each other without fence(); a signal comes behind all before it
+///   order among each other without fence(); a signal by request comes behind all requests before
+///   it, and one to a mapped word at once: behind data that went by request it needs fence() too
 /// - atomics.hpp: fetch_add, add, compare_swap, swap
 /// - order.hpp: quiet, fence, syndrome_of, rank, ranks
 /// - wait.hpp: wait_until, test

@@ -4,6 +4,8 @@
 // memory is mapped, against those of system scope of any processor or GPU that reaches it; a word
 // that is not aligned to its size is refused. The old value lands in registered memory of this
 // process and is there after quiet(); or, with a pointer in its place, the call waits for it.
+// An operation by request comes behind all requests before it; one on mapped memory is made at
+// once, and may be seen before what requests bring: fence() comes between.
 // Waiting calls take one of the endpoint's `scratch_count` places and wait while none is free.
 #pragma once
 

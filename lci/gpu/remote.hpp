@@ -11,11 +11,12 @@
 // - put_signal() copies directly only if data and signal are both mapped; else both take the queue,
 //   so that one order holds for them.
 // - Order: requests to one rank are done in the order posted, but for gets among each other and
-//   puts among each other, of any size, values too: they have no order without fence(). A signal
-//   comes behind all requests before it. Of direct copies and signals only put_signal() makes an
-//   order: its signal is seen after its data, and after what its scope copied before. Else, and
-//   between the two ways, fence() does: a signal alone, which a put_signal() of size 0 is too, may
-//   be seen before direct puts that came before it.
+//   puts among each other, of any size, values too: they have no order without fence(). A signal by
+//   request comes behind all requests before it. One to a mapped word is a store at once, which may
+//   be seen before what requests bring: where data went by request, fence() comes between. Of
+//   direct copies and signals only put_signal() makes an order: its signal is seen after its data,
+//   and after what its scope copied before. Else fence() does: a signal alone, which a put_signal()
+//   of size 0 is too, may be seen before direct puts that came before it.
 // - A put of 4 or 8 bytes at aligned places is one store at the peer. Between mapped places its
 //   source may be read before the endpoint is looked at: it has to be there also if the call is
 //   refused.
@@ -183,8 +184,9 @@ LCI_ANYWHERE status put(const endpoint_t& ep, int rank, const place_t& to, const
   return detail::put_with<Scope>(ep, rank, to, from, size, detail::no_signal());
 }
 
-// The same, and then changes the word of 8 bytes at `signal` of that rank: behind the data, and
-// behind what was put to that rank before by requests.
+// The same, and then changes the word of 8 bytes at `signal` of that rank: behind the data. It is
+// behind what was put to that rank before by requests only if it goes by request too: where its
+// data and word are mapped it waits for none, and fence() comes first.
 template <class Scope = thread>
 LCI_ANYWHERE status put_signal(const endpoint_t& ep, int rank, const place_t& to,
                                const place_t& from, std::uint64_t size, const place_t& signal,
@@ -193,8 +195,9 @@ LCI_ANYWHERE status put_signal(const endpoint_t& ep, int rank, const place_t& to
   return detail::put_with<Scope>(ep, rank, to, from, size, what);
 }
 
-// Changes the word of 8 bytes at `at` of `rank`, behind what was put to that rank before by
-// requests. A program that says with a word that something is there sets it so, not by put_value().
+// Changes the word of 8 bytes at `at` of `rank`: by request behind what was put to that rank before
+// by requests, but a mapped one at once, so that fence() comes between it and such puts. A program
+// that says with a word that something is there sets it so, not by put_value().
 template <class Scope = thread>
 LCI_ANYWHERE status signal(const endpoint_t& ep, int rank, const place_t& at, std::uint64_t value,
                            signal_op op = signal_op::set) noexcept {
