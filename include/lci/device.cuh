@@ -9,11 +9,12 @@
 ///
 /// - remote.hpp: put, put_value, put_signal, signal, get. Puts of any size, values too, have no
 ///   order among each other without fence(); a signal by request comes behind all requests before
-///   it, and one to a mapped word at once: behind data that went by request it needs fence() too
+///   it; one to a mapped word is a store, which needs fence() behind data that went by request
 /// - atomics.hpp: fetch_add, add, compare_swap, swap
 /// - order.hpp: quiet, fence, syndrome_of, rank, ranks
 /// - wait.hpp: wait_until, test
-/// - messages.hpp: send, send_value, am, am_value, recv, wait_receive, test_receive
+/// - messages.hpp: send, send_value, am, am_value, recv, wait_receive, test_receive. What comes
+///   after a message may be seen before it
 /// - queue.hpp: poll, wait
 #ifndef LCI_DEVICE_CUH
 #define LCI_DEVICE_CUH

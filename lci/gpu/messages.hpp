@@ -2,12 +2,13 @@
 // kernels, or threads of the process. Threads: any; of a scope the leader posts.
 // Always true: a message of at most `max_inline` bytes, and at most MOST_INLINE_MESSAGE, travels in
 // the request if the thread can read it, so its memory is free at once; a longer one is read from
-// registered memory, which stays as it is until quiet(). Over a card a message waits for what the
-// card still has under way to that rank, and is behind it; what comes after a message has no order
-// with it. Receives go through the queue to the own
-// rank, so those of one thread are matched in the order posted. A ticket is good for one wait; a
-// receive whose wait was aborted or timed out may still be written, and its ticket stays good. So
-// does that of a receive from ANY_RANK whose wait ended because some rank has.
+// registered memory, which stays as it is until quiet(). A message is behind what was put to that
+// rank before by requests; over a card it waits for that. Its request only hands it to lci: puts,
+// signals and atomics after a message may be seen before it, whatever the tier, also with quiet()
+// or fence() between, which of a message say that its memory is free. Receives go through the queue
+// to the own rank, so those of one thread are matched in the order posted. A ticket is good for one
+// wait; a receive whose wait was aborted or timed out may still be written, and its ticket stays
+// good. So does that of a receive from ANY_RANK whose wait ended because some rank has.
 #pragma once
 
 #include <cstdint>

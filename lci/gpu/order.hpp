@@ -4,7 +4,7 @@
 // has synchronized with; a queue to which nothing was posted since costs two loads and no request;
 // a queue that has ended says why, each time it is asked. Several threads may wait at once: each
 // that finds requests under way has one behind them that asks for a completion, lanes of a warp one
-// together, so none relies on another's.
+// together, so none relies on another's. Of messages both say only that their memory is free.
 #pragma once
 
 #include <cstdint>

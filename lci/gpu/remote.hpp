@@ -12,11 +12,12 @@
 //   so that one order holds for them.
 // - Order: requests to one rank are done in the order posted, but for gets among each other and
 //   puts among each other, of any size, values too: they have no order without fence(). A signal by
-//   request comes behind all requests before it. One to a mapped word is a store at once, which may
-//   be seen before what requests bring: where data went by request, fence() comes between. Of
-//   direct copies and signals only put_signal() makes an order: its signal is seen after its data,
-//   and after what its scope copied before. Else fence() does: a signal alone, which a put_signal()
-//   of size 0 is too, may be seen before direct puts that came before it.
+//   request comes behind all requests before it; of a message only that lci has it, see
+//   messages.hpp. A signal to a mapped word is a store at once, which may be seen before what
+//   requests bring: where data went by request, fence() comes between. Of direct copies and signals
+//   only put_signal() makes an order: its signal is seen after its data, and after what its scope
+//   copied before. Else fence() does: a signal alone, which a put_signal() of size 0 is too, may be
+//   seen before direct puts that came before it.
 // - A put of 4 or 8 bytes at aligned places is one store at the peer. Between mapped places its
 //   source may be read before the endpoint is looked at: it has to be there also if the call is
 //   refused.
