@@ -166,12 +166,15 @@ class alloc_gpu_endpoint_x
   }
 };
 
-/// Ends an endpoint, after all that its kernels have posted; empties the handle. No kernel should
-/// be using it: one that does sees status::bad_endpoint.
+/// Ends an endpoint, after all that its kernels have posted; empties the handle. No call of a
+/// kernel, or of a thread in the place of one, may be under way on it, waits included: the queues
+/// that such a call reads and writes are given back. Where some may wait for ever
+/// abort_gpu_endpoint() comes first. Later calls with a copy of the handle see
+/// status::bad_endpoint.
 /// @throws lci::argument_error  an empty or freed handle
 /// A receive of a kernel that no message has met is taken back, and its buffer is the program's
-/// again; one that has is waited for, up to 5 s, and so is what an abort left under way. Calls of
-/// other threads that name the endpoint are waited for as well.
+/// again; one that has is waited for, up to 5 s, and so is what an abort left under way. Host calls
+/// of other threads that name the endpoint are waited for as well.
 /// Threads: one at a time, and not in a handler.
 class free_gpu_endpoint_x : public detail::operation<free_gpu_endpoint_x, detail::gpu_endpoint_args,
                                                      void, &detail::free_gpu_endpoint>,
@@ -259,8 +262,8 @@ class alloc_gpu_queue_x : public detail::operation<alloc_gpu_queue_x, detail::al
 };
 
 /// Frees a queue and its completion object with the messages in it, and empties the handle. No
-/// kernel should be polling it. Memory of a GPU is freed too, for which its driver may wait for
-/// kernels that run.
+/// kernel may be polling it; later calls with a copy see status::bad_endpoint. Memory of a GPU is
+/// freed too, for which its driver may wait for kernels that run.
 /// @throws lci::argument_error  an empty or freed handle
 /// Threads: one at a time.
 class free_gpu_queue_x : public detail::operation<free_gpu_queue_x, detail::gpu_queue_args, void,
