@@ -27,7 +27,7 @@ typedef enum lci_wqe_status_t {
   LCI_WQE_BAD_RING = -20,
   LCI_WQE_LONGER_THAN_RING = -21,
   LCI_WQE_INLINE_TOO_LONG = -22,
-  LCI_WQE_INLINE_FROM_DEVICE = -23,
+  LCI_WQE_INLINE_FROM_DEVICE = -23, /* of the C++ calls alone: see inline_data */
   LCI_WQE_INLINE_WITHOUT_MEANING = -24,
   LCI_WQE_BAD_ATOMIC_LENGTH = -25,
   LCI_WQE_MISALIGNED_ATOMIC = -26,
@@ -83,7 +83,8 @@ typedef struct lci_send_wqe_params_t {
   uint64_t raddr;
   uint32_t rkey;
   uint32_t inline_length;  /* not 0: inline_data travels in the request, length must be 0 */
-  const void* inline_data; /* copied before the call returns */
+  const void* inline_data; /* copied before the call returns, by who makes it: a processor cannot
+                              read memory of a GPU, and nobody looks whether it is */
   uint32_t max_inline;     /* of the queue pair; 0: 28 bytes */
   uint32_t atomic_size;    /* 8, or 4 in masked atomics; 0: 8 */
   uint64_t swap_add, compare, swap_mask, compare_mask;
