@@ -206,9 +206,12 @@ class abort_gpu_endpoint_x
 /// peer was met. With an endpoint over a card it waits until the peer, which has to make progress,
 /// has said by which number its card knows the region. Without a rank it carries neither, and the
 /// owner's table is asked at each use. Deregistering the region ends the key; so does
-/// free_gpu_endpoint() if one was given.
+/// free_gpu_endpoint() if one was given. What lci keeps of a key of a peer's region goes with that
+/// endpoint, or without one with the runtime, also if the peer has deregistered the region before:
+/// give the endpoint where peers register memory again and again.
 /// @return  the key
-/// @throws lci::argument_error  no region, a damaged one, or no such rank
+/// @throws lci::argument_error  no region, a damaged one, no such rank, or a region or a
+/// runtime that is not the endpoint's
 /// @throws lci::peer_failure_error  the peer is lost
 /// Threads: any.
 class get_gpu_key_x : public detail::operation<get_gpu_key_x, detail::get_gpu_key_args, gpu::key_t,
