@@ -55,9 +55,14 @@ void map_engine::become_ordered_locked() {
   try {
     empty_slots_locked();
     std::vector<entry*> filed;
+    const entry* before = nullptr;
     t.for_each([&](entry* e) {
       newest = std::max(newest, e->stamp);  // another core's clock may be ahead of this one
-      if (is_message(*e)) filed.push_back(e);
+      if (!is_message(*e)) return;
+      // Or behind it: what stands behind another of its key came later, whatever the clocks say.
+      if (before != nullptr && before->key == e->key) e->stamp = std::max(e->stamp, before->stamp);
+      before = e;
+      filed.push_back(e);
     });
     // Stable: entries of one queue that have the same stamp stay in their order.
     std::stable_sort(filed.begin(), filed.end(),

@@ -63,6 +63,29 @@ TEST(map_engine, wildcard__finds_the_oldest_of_many_buckets) {
   for (std::uint64_t i = 1; i <= 20000; ++i) ASSERT_EQ(any(e, 1), as_value(i));
 }
 
+// Filed by threads on cores of which each has a clock of its own. The entries are lent, so that the
+// test can make them messages with the stamps of such cores.
+TEST(map_engine, wildcard__messages_of_one_key_keep_their_order_though_their_stamps_fall) {
+  map_engine e;
+  std::vector<lci::match::entry> sent(4);
+  const tag_t tags[] = {7, 7, 7, 8};
+  const std::uint64_t stamps[] = {30, 20, 10, 15};
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    sent[i].value = as_value(i + 1);
+    sent[i].is_lent = true;
+    ASSERT_TRUE(e.file_recv(exact_key::of(match_key{1, tags[i], BOTH}), sent[i]));
+  }
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    sent[i].type = lci::matching_entry_type_t::send;
+    sent[i].rank = 1;
+    sent[i].tag = tags[i];
+    sent[i].stamp = stamps[i];
+  }
+  EXPECT_EQ(any(e, 9), as_value(4)) << "of another key, the oldest by its stamp";
+  for (std::uint64_t i = 1; i <= 3; ++i) EXPECT_EQ(any(e, 9), as_value(i));
+  EXPECT_EQ(e.size(), 0u);
+}
+
 // Keys that differ in any bit must not all meet in a few buckets.
 TEST(map_engine, grow__keys_of_every_pattern_spread) {
   for (const int shift : {0, 4, 16, 32, 48, 56}) {
