@@ -27,6 +27,8 @@ cache_limits cache_limits::from_environment() {
     out.bytes = base::env::parse_unsigned("LCI_REG_CACHE_BYTES", *text);
   if (const auto text = base::env::find("LCI_REG_CACHE_COUNT"))
     out.count = base::env::parse_unsigned("LCI_REG_CACHE_COUNT", *text);
+  // More could not be counted, and those in use are as well.
+  out.count = std::min(out.count, cache_thread::ENTRIES / 2);
   return out;
 }
 
@@ -250,10 +252,9 @@ bool region_cache::join(cache_range& span, const cache_range& other) const noexc
 // An entry for a new registration; null when the counts have no room for more. Throws bad_alloc.
 cache_entry* region_cache::take_entry_locked() {
   constexpr std::size_t AT_ONCE = 256;
-  constexpr std::size_t MOST = std::size_t{cache_thread::CHUNK} * cache_thread::CHUNKS;
   if (free_.empty()) {
     const std::size_t first = store_.size() * AT_ONCE;
-    if (first >= MOST) return nullptr;
+    if (first >= cache_thread::ENTRIES) return nullptr;
     store_.push_back(std::make_unique<cache_entry[]>(AT_ONCE));
     for (std::size_t i = 0; i < AT_ONCE; ++i) {
       store_.back()[i].index = static_cast<std::uint32_t>(first + i);

@@ -72,7 +72,8 @@ struct alignas(base::CACHE_LINE) cache_entry {
 class cache_thread {
  public:
   static constexpr std::uint32_t CHUNK = 1024;   // counts that are allocated together
-  static constexpr std::uint32_t CHUNKS = 1024;  // this many chunks: 2^20 entries can be alive
+  static constexpr std::uint32_t CHUNKS = 1024;  // this many chunks
+  static constexpr std::size_t ENTRIES = std::size_t{CHUNK} * CHUNKS;  // that can be alive
   using count = std::atomic<std::uint32_t>;
 
   ~cache_thread() {

@@ -88,6 +88,12 @@ TEST(region_cache, limits__from_the_environment) {
     EXPECT_EQ(cache_limits::from_environment().bytes, std::size_t{3} << 20);
     EXPECT_EQ(cache_limits::from_environment().count, 17u);
   }
+  {
+    scoped_env given;
+    given.set("LCI_REG_CACHE_COUNT", "2M");
+    EXPECT_EQ(cache_limits::from_environment().count, mem::cache_thread::ENTRIES / 2)
+        << "with more, the rest would be refused where nothing is evicted";
+  }
   EXPECT_GT(cache_limits::from_environment().bytes, std::size_t{64} << 20);
   scoped_env nonsense;
   nonsense.set("LCI_REG_CACHE_COUNT", "many");
