@@ -29,7 +29,8 @@ struct registry {
   std::uint64_t taken[WORDS] = {};
   thread_record records[MAX_THREADS];
   thread_record* spare = nullptr;
-  bool has_left_out = false;  // threads without a key
+  std::uint32_t alive = 0;    // threads with a record, and so with an end that is noticed
+  bool has_left_out = false;  // threads without one
 };
 constinit registry all;
 
@@ -72,6 +73,7 @@ void release(void* value) noexcept {
   record->brief.store(nullptr, std::memory_order_release);  // likewise
   const std::lock_guard<std::mutex> lock(all.mutex);
   put_back(record);
+  --all.alive;
 }
 
 // A key of the thread library, not a thread_local object: its destructor runs after those of all
@@ -95,11 +97,14 @@ LCI_COLD std::uint32_t assign_thread_id() noexcept {
     if (!release_at_exit(record)) {
       // What the thread had would never be given back: it gets what threads beyond the limit share.
       put_back(record);
-      all.has_left_out = true;
       record = nullptr;
       id = OVERFLOW_THREAD;
     }
   }
+  if (record != nullptr)
+    ++all.alive;
+  else
+    all.has_left_out = true;
   thread_record_tls = record;
   thread_id_tls = id;
   return id;
@@ -115,10 +120,6 @@ LCI_COLD std::uint64_t assign_thread_serial() noexcept {
 
 bool lci::base::is_only_thread() noexcept {
   thread_id();
-  int alive = 0;
   const std::lock_guard<std::mutex> lock(detail::all.mutex);
-  for (const std::uint64_t word : detail::all.taken) alive += std::popcount(word);
-  // If more threads live than have a number of their own, all numbers are taken, or some were left
-  // out.
-  return alive == 1 && !detail::all.has_left_out;
+  return detail::all.alive == 1 && !detail::all.has_left_out;
 }

@@ -63,6 +63,37 @@ TEST(thread_id__only, until_another_thread_asks_and_after_it_has_ended) {
   EXPECT_TRUE(is_only_thread());
 }
 
+// A thread beyond the numbered ones counts like the others, also when it outlives them.
+TEST(thread_id__only, not_while_a_thread_without_a_number_of_its_own_is_alive) {
+  thread_id();
+  constexpr int count = static_cast<int>(MAX_THREADS) - 1;
+  std::barrier all_numbered(count + 1), may_end(count + 1), last(2);
+  std::vector<std::thread> numbered;
+  for (int i = 0; i < count; ++i) {
+    numbered.emplace_back([&] {
+      thread_id();
+      all_numbered.arrive_and_wait();
+      may_end.arrive_and_wait();
+    });
+  }
+  all_numbered.arrive_and_wait();
+  std::thread beyond([&] {
+    EXPECT_EQ(thread_id(), OVERFLOW_THREAD);
+    last.arrive_and_wait();
+    last.arrive_and_wait();
+    EXPECT_FALSE(is_only_thread());
+    last.arrive_and_wait();
+  });
+  last.arrive_and_wait();
+  may_end.arrive_and_wait();
+  for (std::thread& one : numbered) one.join();
+  EXPECT_FALSE(is_only_thread());
+  last.arrive_and_wait();
+  last.arrive_and_wait();
+  beyond.join();
+  EXPECT_TRUE(is_only_thread());
+}
+
 TEST(thread_id__handover, what_the_last_holder_wrote_is_seen) {
   // Plain memory on purpose: thread sanitizer reports a missing edge between the two holders, which
   // are not ordered by join().
