@@ -87,22 +87,27 @@ class unmap_log {
       return;
     }
     const std::uintptr_t first = begin >> BLOCK_SHIFT;
+    // edge unmap.watch: a range that replaces one is counted before that one is not any more;
+    // partner is may_be_watched().
     for (std::size_t i = 0; i < blocks; ++i)
-      watched_[bucket_of(first + i)].fetch_add(delta, std::memory_order_relaxed);
+      watched_[bucket_of(first + i)].fetch_add(delta, std::memory_order_release);
   }
 
-  // Relaxed: memory that is unmapped was registered before, in the program's own order; a range
-  // that shares its bucket may be noticed late.
+  // Memory that is unmapped was registered before, in the program's own order, so relaxed loads see
+  // it; a range that shares its bucket may be noticed late.
   bool may_be_watched(std::uintptr_t begin, std::size_t size) const noexcept {
     if (any_.load(std::memory_order_relaxed) == 0) return false;
     if (wide_.load(std::memory_order_relaxed) != 0) return true;
     const std::size_t blocks = blocks_of(begin, size);
     if (blocks > MAX_BLOCKS) return true;
+    LCI_RACE_POINT("unmap_log.may_be_watched.before_blocks");
     const std::uintptr_t first = begin >> BLOCK_SHIFT;
     for (std::size_t i = 0; i < blocks; ++i) {
-      if (watched_[bucket_of(first + i)].load(std::memory_order_relaxed) != 0) return true;
+      // edge unmap.watch: partner is count().
+      if (watched_[bucket_of(first + i)].load(std::memory_order_acquire) != 0) return true;
     }
-    return false;
+    // Again: a wide range may have replaced one in these blocks since the first look.
+    return wide_.load(std::memory_order_relaxed) != 0;
   }
 
   bool try_record(std::uintptr_t begin, std::uintptr_t end) noexcept {

@@ -65,6 +65,24 @@ TEST(unmap_log, add__ranges_of_many_blocks) {
   EXPECT_EQ(log.epoch(), before + 2);
 }
 
+// Between the looks at the wide ranges and at the blocks, one becomes part of a wide range.
+TEST(unmap_log, add__range_that_a_wide_one_replaces_meanwhile) {
+  if (!has_race_points) GTEST_SKIP() << RACE_POINTS_MISSING;
+  mem::unmap_log log;
+  const std::uint64_t before = log.epoch();
+  log.watch(3 * BLOCK, BLOCK);
+  const race_hook hook(
+      "unmap_log.may_be_watched.before_blocks",
+      [&] {
+        log.watch(0, 5000 * BLOCK);
+        log.unwatch(3 * BLOCK, BLOCK);
+      },
+      1);
+  log.add(3 * BLOCK, BLOCK);
+  EXPECT_EQ(hook.hits(), 1);
+  EXPECT_EQ(log.epoch(), before + 1);
+}
+
 TEST(unmap_log, add__more_than_fit_are_said_to_be_lost) {
   mem::unmap_log log;
   seen out;
