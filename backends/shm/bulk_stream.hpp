@@ -90,6 +90,8 @@ class bulk_stream {
   // is under way, and neither reads its buffers nor lets peers write to them. A part that the
   // target was asked to read may still be read.
   void forget() noexcept;
+  // Likewise: takes home what threads that had not seen the end of a peer have lent to it since.
+  void recall_late() noexcept;
 
  private:
   // One operation. A reply is a put that a peer's get has asked for; its source is named, not

@@ -1,5 +1,5 @@
 // What becomes of operations when the peer ends, or the device. Threads: the one that is inside the
-// device's `polling`; forget(): the only one that uses the device.
+// device's `polling`; forget() and recall_late(): the only one that uses the device.
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -58,6 +58,13 @@ void bulk_stream::forget() noexcept {
   const std::lock_guard lock(lock_);
   forget_all(finished_, nullptr);
   posted_.store(0, std::memory_order_relaxed);
+}
+
+// Not again at each poll: a thread stands between its look at the lane and the loan for a moment
+// only, so this is about a packet or none for each thread and peer.
+void bulk_stream::recall_late() noexcept {
+  for (int rank = 0; rank < static_cast<int>(dropped_.size()); ++rank)
+    if (is_dropped(rank) && !peers_.find(rank)->has_broken_rules()) out_.recall(rank);
 }
 
 void bulk_stream::drop_watched(int rank, bool is_dead) noexcept {

@@ -16,6 +16,7 @@ device::~device() {
     queues_.flow.forget();
     queues_.gets.forget();
   }
+  queues_.flow.recall_late();
   // The next device of this index may be polled by another thread, which should not have to wait.
   queues_.polling.disown();
 }

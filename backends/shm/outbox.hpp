@@ -86,7 +86,8 @@ class outbox {
   bool find_open_puts(int rank, mark& out) noexcept;
 
   // Lends a packet to `rank`; false: over the pool's cap. What a peer that has died does not return
-  // comes home by recall().
+  // comes home by recall(). A thread that has not seen the end yet may lend to it even later: that
+  // is for the recall at the device's end.
   bool lend(int rank, mem::packet* p) noexcept;
   void recall(int rank) noexcept;
 
