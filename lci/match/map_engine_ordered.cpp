@@ -47,7 +47,8 @@ void map_engine::empty_slots_locked() {
   }
 }
 
-// Throws std::bad_alloc, in which case the engine stays as it was.
+// Throws std::bad_alloc, in which case the engine stays as it was. The one place that allocates
+// under the engine's lock: only there is nothing filed meanwhile.
 void map_engine::become_ordered_locked() {
   table& t = *tables_;
   t.close();

@@ -46,7 +46,8 @@ class cache_registrar {
 };
 
 struct cache_limits {
-  // What is kept while unused; once more than that is in use, nothing unused is kept.
+  // What is kept while unused. Those in use count, too; what is too much ends at the next
+  // registration.
   std::size_t bytes = std::size_t{1} << 34;
   std::size_t count = 1 << 17;
   // Buffers that touch are merged up to this size; those that overlap are always merged, up to

@@ -51,7 +51,6 @@ struct alignas(base::CACHE_LINE) cache_entry {
   std::uint64_t handle = 0;                  // belongs to the network
   std::uint32_t index = 0;                   // in the tables of counts
   std::atomic<bool> was_hit{false};          // since eviction last passed it
-  bool is_kept = false;                      // if not, it ends with its last use; under mutex_
   cache_range range;
 
   // Under the cache's mutex_.

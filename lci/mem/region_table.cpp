@@ -1,6 +1,6 @@
-// Rows are read like a sequence lock whose number is the generation: since a slot never has the
-// same generation twice, a reader that sees its own name's generation before and after has read one
-// registration. Threads: see the header.
+// Rows are read like a sequence lock whose number is the generation: since a slot has the same
+// generation again only 2^32 - 1 registrations later, a reader that sees its own name's generation
+// before and after has read one registration. Threads: see the header.
 #include "lci/mem/region_table.hpp"
 
 #include <mutex>

@@ -4,7 +4,7 @@
 // Called by register_memory, by rendezvous (one insert and one erase each) and for each incoming
 // put. Threads: insert(), erase() and find() shared; find() takes no lock. remote_rows reads
 // another process's rows through its mapping. Always true: a row's generation is 0 while it is
-// empty or being written; a name is given once.
+// empty or being written; a name is given again only 2^32 - 1 registrations of its slot later.
 #pragma once
 
 #include <atomic>
