@@ -177,7 +177,7 @@ void event_queue::take_note(const note& what, const connection& from) noexcept {
   const net::remote_key name{what.slot, what.generation};
   if (what.what == note::kind::withdrawn)
     keys_.withdraw(from.rank, name);
-  else if (!memory_.add_reader(name, from.rank))
+  else if (!memory_.add_reader(name, from.rank) && !memory_.is_without_key(name))
     tell_withdrawn(from.rank, name);
 }
 

@@ -142,6 +142,16 @@ void regions::publish(net::remote_key name, std::uint64_t key) {
   }
 }
 
+bool regions::is_without_key(net::remote_key name) noexcept {
+  const std::size_t at = name.slot / ROWS;
+  const std::lock_guard lock(mutex_);
+  if (name.generation == 0 || at >= BLOCKS || blocks_[at].mr == nullptr) return false;
+  const row& found = blocks_[at].rows()[name.slot % ROWS];
+  const auto is_none = [](std::uint32_t key) { return key == 0; };
+  return found.generation == name.generation &&
+         std::all_of(found.keys, found.keys + MAX_RAILS, is_none);
+}
+
 void regions::unpublish_locked(registration& made) noexcept {
   row& where = blocks_[made.name.slot / ROWS].rows()[made.name.slot % ROWS];
   // The slot may have a new holder already.

@@ -38,6 +38,24 @@ TEST_F(key_cache_test, find__what_the_peer_has_registered) {
   g->at(1).hide(key);
 }
 
+// As memory of a GPU that no card can reach: nobody is told of its end, and so it is not forgotten
+// at once either.
+TEST_F(key_cache_test, find__what_has_no_key_is_kept) {
+  auto g = open(2);
+  std::vector<std::byte> there(64);
+  const mem::region_name name =
+      g->at(1).regions.insert({there.data(), there.size(), mem::mem_kind::device, {}, true});
+  const net::remote_key key{name.slot, name.generation};
+  at(1).publish(key, 0);
+  ASSERT_EQ(ask(*g, 1, key), answer::ok);
+  g->settle();  // the owner hears that it is known
+  const net::remote_view view = at(0).check_remote(1, key);
+  EXPECT_EQ(view.what, answer::ok);
+  EXPECT_TRUE(view.off_network);
+  EXPECT_EQ(view.size, there.size());
+  g->at(1).regions.erase(name);
+}
+
 TEST_F(key_cache_test, row_that_changes__is_read_again) {
   auto g = open(2);
   meet(*g, 0, 1);
