@@ -26,9 +26,6 @@ std::unique_ptr<event_queue> fabric::make_queue(int index, const net::device_con
   return out;
 }
 
-void fabric::leave() noexcept {
-  devices_.for_each([](event_queue& one) { one.leave(true); });
-  connector_.leave();
-}
+void fabric::leave() noexcept { leave_all(); }
 
 }  // namespace lci::ibv

@@ -88,8 +88,7 @@ std::unique_ptr<event_queue> fabric::make_queue(int index, const net::device_con
 
 void fabric::leave() noexcept {
   if (has_left_.exchange(true, std::memory_order_relaxed)) return;
-  devices_.for_each([](event_queue& one) { one.leave(true); });
-  connector_.leave();
+  leave_all();
 }
 
 }  // namespace lci::ofi

@@ -63,6 +63,9 @@ class connection {
   // ---- the polling thread's ----
   std::uint64_t keepalive_ticks = 0;  // when the peer was asked for a sign of life; 0: it was not
   bool was_end_reported = false;      // to the sink of this device
+  // How far our leaving is: nothing was said yet; it was said and is on its way; nobody waits for
+  // it any more.
+  enum class parting : std::uint8_t { none, said, over } our_end = parting::none;
 
  private:
   LCI_COLD void report(peer_event what) noexcept {

@@ -52,25 +52,17 @@ class event_queue : public Queues {
       on->move(has_failed ? stage::failed : stage::left);
   }
   // Waits, not for long, until what was posted is out; behind it each peer hears that this rank
-  // disconnects, unless it is not to be said.
+  // disconnects, unless it is not to be said. Once more: only peers that have become ready since.
   void leave(bool says_so) noexcept {
     sink& listener = null_sink();
     const std::uint64_t deadline = base::cpu_ticks() + Driver::LEAVE_MS * base::ticks_per_ms();
-    const auto in_time = [&] { return base::cpu_ticks() < deadline; };
+    // Polls go on meeting peers, so all are asked again after each.
+    while (!is_all_out(says_so) && base::cpu_ticks() < deadline) self().poll(listener, BATCH);
     this->for_each([&](connection& on) {
-      // Behind the notes that wait, which the peer would not take any more.
-      while (on.state() == stage::ready && in_time() &&
-             (this->due_notices_.is_waiting(on.rank) || !self().say_disconnect(on, says_so)))
-        self().poll(listener, BATCH);
-    });
-    const auto is_out = [](const connection& on) {
-      return on.is_idle() || on.state() != stage::ready;
-    };
-    while (!this->are_all(is_out) && in_time()) self().poll(listener, BATCH);
-    this->for_each([&](const connection& on) {
-      if (!is_out(on))
-        base::log::info("net", "rank %d does not read: what was sent to it last may be lost",
-                        on.rank);
+      if (is_out(on, says_so)) return;
+      base::log::info("net", "rank %d does not read: what was sent to it last may be lost",
+                      on.rank);
+      on.our_end = connection::parting::over;
     });
   }
 
@@ -188,6 +180,23 @@ class event_queue : public Queues {
 
  private:
   Driver& self() noexcept { return static_cast<Driver&>(*this); }
+  // Whether nothing is to be waited for there; says that we leave if it was not said.
+  bool is_out(connection& on, bool says_so) noexcept {
+    using parting = typename connection::parting;
+    if (on.state() != stage::ready || on.our_end == parting::over) return true;
+    if (on.our_end == parting::none) {
+      // Behind the notes that wait, which the peer would not take any more.
+      if (this->due_notices_.is_waiting(on.rank) || !self().say_disconnect(on, says_so))
+        return false;
+      on.our_end = parting::said;
+    }
+    return on.is_idle();
+  }
+  bool is_all_out(bool says_so) noexcept {
+    bool out = true;
+    this->for_each([&](connection& on) { out &= is_out(on, says_so); });
+    return out;
+  }
   [[gnu::noinline]] void look_after(sink& to) noexcept {
     now_ = base::cpu_ticks();
     calls_.look();

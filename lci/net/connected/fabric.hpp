@@ -29,7 +29,7 @@ inline constexpr std::size_t MAX_SEND = 8192 - sizeof(mem::packet);
 
 // Driver, derived from this, has config(), memory(), keys(), calls(), devices() and
 // make_queue(index, device_config). Its queues have tell_withdrawn(rank, name),
-// which does nothing where there is no connection or it has ended.
+// which does nothing where there is no connection or it has ended, and leave(says_so).
 template <class Driver, class Queue, class Endpoint>
 class fabric : public net::fabric {
  public:
@@ -77,6 +77,18 @@ class fabric : public net::fabric {
   }
   void let_go(int rank, bool has_failed) noexcept final {
     self().devices().for_each([&](Queue& one) { one.let_go(rank, has_failed); });
+  }
+
+ protected:
+  // All that are connected or called hear that we leave.
+  void leave_all() noexcept {
+    const auto leave_devices = [this] {
+      self().devices().for_each([](Queue& one) { one.leave(true); });
+    };
+    leave_devices();
+    self().calls().leave();
+    // Who has become ready behind the turn of its device.
+    leave_devices();
   }
 
  private:

@@ -148,6 +148,19 @@ TEST_F(fabric_test, leave__in_the_middle_of_a_call_is_no_death) {
   EXPECT_TRUE(g->at(0).seen().gone()[0].orderly);
 }
 
+// Its last hello is read while the one that leaves waits for another one.
+TEST_F(fabric_test, leave__of_who_becomes_connected_meanwhile_is_no_death) {
+  auto g = open(3);
+  meet(*g, 0, 2);
+  EXPECT_EQ(send(*g, 1, 0), errorcode_t::retry_nomem);
+  EXPECT_EQ(send(*g, 0, 1), errorcode_t::retry_nomem);
+  g->at(0).poll();
+  g->at(1).poll();
+  g->close(0, true);
+  ASSERT_TRUE(until_gone(*g, 1));
+  EXPECT_TRUE(g->at(1).seen().gone()[0].orderly);
+}
+
 TEST_F(fabric_test, killed_peer__is_gone_without_leave) {
   auto g = open(2);
   meet(*g, 0, 1);

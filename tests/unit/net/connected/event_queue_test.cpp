@@ -333,12 +333,45 @@ TEST_F(event_queue_test, leave__is_said_behind_the_notes_that_wait) {
   EXPECT_EQ(queue_->told_before, 1u);
 }
 
+// Its last hello is read by a poll that waits for somebody else.
+TEST_F(event_queue_test, leave__is_said_to_who_becomes_ready_meanwhile) {
+  posting_connection& busy = queue_->make(1);
+  posting_connection& late = queue_->make(2, connection::stage::calling);
+  busy.posted = 1;
+  calls_.then = [&] {
+    busy.posted = 0;
+    late.move(connection::stage::ready);
+  };
+  calls_.polls_.add();
+  queue_->leave(true);
+  calls_.polls_.drop();
+  EXPECT_EQ(busy.posted, 0);
+  EXPECT_TRUE(late.has_said);
+}
+
 TEST_F(event_queue_test, leave__does_not_wait_for_ever) {
   posting_connection& on = queue_->make(1);
   on.posted = 1;
   queue_->leave(true);
   EXPECT_TRUE(on.has_said);
   EXPECT_EQ(on.posted, 1);
+}
+
+TEST_F(event_queue_test, leave__once_more_is_said_to_new_ones_and_waits_for_nobody_twice) {
+  posting_connection& stuck = queue_->make(1);
+  posting_connection& late = queue_->make(2, connection::stage::calling);
+  stuck.posted = 1;
+  queue_->leave(true);
+  stuck.has_said = false;
+  late.move(connection::stage::ready);
+  int looks = 0;
+  calls_.then = [&] { ++looks; };
+  calls_.polls_.add();
+  queue_->leave(true);
+  calls_.polls_.drop();
+  EXPECT_FALSE(stuck.has_said);
+  EXPECT_TRUE(late.has_said);
+  EXPECT_EQ(looks, 0) << "nothing is under way to who is waited for";
 }
 
 }  // namespace
