@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::uint32_t QKEY = 0x6c6369;
 constexpr int DISCONNECTS = 3;  // a datagram may be lost
+// For all of them together: a card sends a datagram in microseconds.
+constexpr std::uint64_t LEAVE_MS = 100;
 
 }  // namespace
 
@@ -107,10 +109,14 @@ void connector::post_receive(std::uint32_t cell) {
 }
 
 void connector::disconnect_called() {
+  const std::uint64_t deadline = base::cpu_ticks() + LEAVE_MS * base::ticks_per_ms();
   for (int i = 0; i < DISCONNECTS; ++i) {
-    caller_.for_each_called(
-        [&](connection& on, device_queues& q) { say(on, q, net::connected::hello_flags::LEAVES); });
-    read_hellos();  // cells come back by it
+    caller_.for_each_called([&](connection& on, device_queues& q) {
+      // Cells come back by what is read.
+      while (!say(on, q, net::connected::hello_flags::LEAVES) && base::cpu_ticks() < deadline)
+        read_hellos();
+    });
+    read_hellos();
   }
 }
 
@@ -192,13 +198,12 @@ bool connector::say(connection& on, device_queues& q, std::uint8_t flags) {
   out.psn = on.psn;
   out.echo = on.peer_qpn;
   if (q.rails() != nullptr) q.rails()->describe(on.rank, out);
-  send(out, *who);
-  return true;
+  return send(out, *who);
 }
 
-// Nothing while all cells are under way; the next call says it again.
-void connector::send(const hello& what, contact& to) {
-  if (free_sends_.empty()) return;
+// False while all cells are under way. What the card refuses is lost, as datagrams may be.
+bool connector::send(const hello& what, contact& to) {
+  if (free_sends_.empty()) return false;
   const std::uint32_t cell = free_sends_.back();
   std::byte* const at = cells_ + CELL * cell;
   std::memcpy(at, &what, sizeof(what));
@@ -212,6 +217,7 @@ void connector::send(const hello& what, contact& to) {
   wr.wr.ud = {to.handle.get(), to.address.qpn, QKEY};
   ibv_send_wr* bad = nullptr;
   if (ibv_post_send(qp_.get(), &wr, &bad) == 0) free_sends_.pop_back();
+  return true;
 }
 
 }  // namespace lci::ibv

@@ -59,7 +59,7 @@ class connector final : public net::connected::connector<connector, device_queue
   bool say(connection& on, device_queues& q, std::uint8_t flags);
   void refuse(int rank, const device_queues& q);
   void disconnect_called();
-  void send(const hello& what, contact& to);
+  bool send(const hello& what, contact& to);
   void post_receive(std::uint32_t cell);
 
   cards& cards_;

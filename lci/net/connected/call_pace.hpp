@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "lci/base/platform.hpp"
 
@@ -25,14 +26,21 @@ class call_pace {
   }
   // It was made.
   void count() noexcept { ++calls_; }
-  // After all it was not.
-  void discount() noexcept { --calls_; }
+  // After all it was not: it is due at once, and no peer has let us wait.
+  void discount() noexcept {
+    --calls_;
+    next_ = 0;
+    interval_ /= 2;
+  }
   // True once.
-  bool is_worth_a_line() const noexcept { return calls_ == CALLS_TO_SAY; }
+  bool is_worth_a_line() noexcept {
+    return calls_ == CALLS_TO_SAY && !std::exchange(was_worth_a_line_, true);
+  }
 
  private:
   std::uint64_t next_ = 0, interval_ = 0;
   std::uint32_t calls_ = 0;
+  bool was_worth_a_line_ = false;
 };
 
 }  // namespace lci::net::connected

@@ -126,11 +126,13 @@ class caller {
       ++i;
     }
   }
-  // use(connection, queues) for each rank that is called and has not answered.
+  // use(connection, queues) for each rank that is called and has not answered. It may enter() more.
   template <class Use>
   void for_each_called(Use&& use) const {
-    for (const entry& one : calling_)
+    for (std::size_t i = 0; i < calling_.size(); ++i) {
+      const entry one = calling_[i];
       if (one.on->state() == Connection::stage::calling) use(*one.on, *one.from);
+    }
   }
   // That kept us from going on with anybody, which is tried again at every poll: said once.
   void put_off(const std::exception& problem) noexcept {

@@ -14,6 +14,21 @@ namespace {
 
 class fabric_test : public on_a_card {
  protected:
+  // Connections that are wanted at once: each device's, to one peer.
+  static constexpr int CALLS = 40;
+  static errorcode_t send_over(test::group& g, int from, int device) {
+    const std::uint32_t word = 7;
+    return g.at(from).to(device).send_inline(1 - from, 7, nullptr, 0, &word, sizeof(word));
+  }
+  // Two ranks, of which rank 0 wants all of them.
+  std::unique_ptr<test::group> open_calling() {
+    net::device_config wanted;
+    wanted.max_recvs = 16;
+    auto g = open(2, CALLS, {}, wanted);
+    for (int device = 0; device < CALLS; ++device)
+      EXPECT_EQ(send_over(*g, 0, device), errorcode_t::retry_nomem);
+    return g;
+  }
   // Opens a rank with a device while the n-th call of that name fails; what was thrown, if
   // anything.
   std::string open_with_failure(const char* call, int n, int error) {
@@ -159,6 +174,39 @@ TEST_F(fabric_test, leave__of_who_becomes_connected_meanwhile_is_no_death) {
   g->close(0, true);
   ASSERT_TRUE(until_gone(*g, 1));
   EXPECT_TRUE(g->at(1).seen().gone()[0].orderly);
+}
+
+// More calls than there are places for hellos: what cannot be said now is said at the next look,
+// however soon that is, and not after the time in which an answer may come.
+TEST_F(fabric_test, connect__more_than_can_be_said_at_once) {
+  auto g = open_calling();
+  const auto look = [&] { g->at(0).devices[0]->poll(g->at(0).seen(), 32); };
+  const std::size_t before = card().live().qps;
+  look();
+  for (int i = 0; i < 64; ++i) g->at(1).poll();  // one of these looks
+  EXPECT_LT(card().live().qps, before + 2 * CALLS) << "the test calls too few";
+  look();
+  for (int i = 0; i < 64; ++i) g->at(1).poll();
+  EXPECT_EQ(card().live().qps, before + 2 * CALLS);
+}
+
+TEST_F(fabric_test, leave__is_heard_by_more_than_can_be_told_at_once) {
+  auto g = open_calling();
+  card().change(datagrams(1, 0, 0));
+  for (int device = 0; device < CALLS; ++device)
+    EXPECT_EQ(send_over(*g, 1, device), errorcode_t::retry_nomem);
+  for (const int rank : {0, 1}) g->at(rank).devices[0]->poll(g->at(rank).seen(), 32);
+  card().change({});
+  g->close(0, true);
+  ASSERT_TRUE(g->until(
+      [&] {
+        for (int device = 0; device < CALLS; ++device)
+          if (g->at(1).seen(device).gone().empty()) return false;
+        return true;
+      },
+      "every device to hear it"));
+  for (int device = 0; device < CALLS; ++device)
+    EXPECT_TRUE(g->at(1).seen(device).gone()[0].orderly) << device;
 }
 
 TEST_F(fabric_test, killed_peer__is_gone_without_leave) {
