@@ -198,9 +198,11 @@ void event_queue::fail_all(net::sink& to, std::string_view reason) noexcept {
   });
 }
 
-// A card that still works flushes what is under way, with how each of it ended. It has one look's
-// time for that; then nobody waits for it any more.
+// What has arrived is in the queue: polls have one look's time to present it. A card that still
+// works flushes what is under way then, with how each of it ended. It has one more look's time for
+// that; then nobody waits for it any more.
 LCI_COLD void event_queue::fail_card(net::sink& to, const char* reason) noexcept {
+  if (!std::exchange(was_failure_seen_, true)) return;
   if (!std::exchange(was_card_failed_, true)) return fail_all(to, reason);
   lose_all(to, reason);
   if (rails() != nullptr) rails()->lose_all(to, reason);
@@ -221,6 +223,13 @@ LCI_COLD void event_queue::lose_all(net::sink& to, const char* reason) noexcept 
   for_each([&](connection& on) { lose(to, on, reason); });
 }
 
+// This side cannot go on with it. What the peer has sent may be in the queue: polls have one look's
+// time to present it.
+LCI_COLD void event_queue::give_up_soon(net::sink& to, connection& on,
+                                        const char* reason) noexcept {
+  if (std::exchange(on.is_given_up, true)) fail(to, on, reason);
+}
+
 // A queue pair says nothing of a peer to which nothing is sent. So a peer that was silent for a
 // while gets a write of no bytes, which its card acknowledges without its help, or nobody does.
 void event_queue::look_at(net::sink& to, connection& on) noexcept {
@@ -231,7 +240,7 @@ void event_queue::look_at(net::sink& to, connection& on) noexcept {
   const bool is_silent = now_ >= on.heard_ticks() + SILENCE_MS * base::ticks_per_ms();
   // A card that refuses to send is asked at once.
   if (is_beyond_hope(on))
-    return fail(to, on, "no acknowledgement: the port of this machine is down");
+    return give_up_soon(to, on, "no acknowledgement: the port of this machine is down");
   if (on.keepalive_ticks != 0 || (!is_silent && on.refused() == 0)) return;
   std::uint64_t address = 0;
   std::uint32_t key = 0;
@@ -242,7 +251,7 @@ void event_queue::look_at(net::sink& to, connection& on) noexcept {
   const errorcode_t code = on.post(nothing.wr, {.what = purpose::keepalive});
   if (code == errorcode_t::done) on.keepalive_ticks = now_;
   if (code == errorcode_t::retry_nomem && on.refused() != 0)
-    fail(to, on, "the card refuses to send on this connection");
+    give_up_soon(to, on, "the card refuses to send on this connection");
 }
 
 // The card should have said that nobody answers. One that does not even send while its port is down

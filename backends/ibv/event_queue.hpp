@@ -65,12 +65,14 @@ class event_queue final : public base_queue {
   void look_at(net::sink& to, connection& on) noexcept;
   bool say_disconnect(connection& on, bool says_so) noexcept;
   void fail_card(net::sink& to, const char* reason) noexcept;
+  void give_up_soon(net::sink& to, connection& on, const char* reason) noexcept;
   void lose_all(net::sink& to, const char* reason) noexcept;
   bool is_beyond_hope(const connection& on) noexcept;
   bool has_died(connection& on) noexcept;
 
-  bool was_card_failed_ = false;
-  bool is_dry_ = false;  // since the last look the card had nothing more at least once
+  bool was_failure_seen_ = false;  // of a card
+  bool was_card_failed_ = false;   // and all peers with it
+  bool is_dry_ = false;            // since the last look the card had nothing more at least once
 };
 
 }  // namespace lci::ibv

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <functional>
 
 #include "backends/ibv/fabric.hpp"
 #include "tests/unit/ibv/world.hpp"
@@ -14,7 +15,28 @@ namespace {
 // Of the fake's: the best.
 constexpr std::size_t USED_GID = 3;
 
-class card_events : public on_a_card {};
+class card_events : public on_a_card {
+ protected:
+  // Messages that rank 0 has not read when `trouble` comes, and when it next looks after what is
+  // not about messages: they come before the end.
+  void expect_messages_before_the_end(test::group& g, const std::function<void()>& trouble) {
+    constexpr std::size_t MESSAGES = 5;
+    meet(g, 0, 1);
+    test::recorder& seen = g.at(0).seen();
+    const std::size_t before = seen.arrived();
+    for (std::size_t i = 0; i < MESSAGES; ++i) ASSERT_EQ(send(g, 1, 0), errorcode_t::done);
+    trouble();
+    const std::uint64_t since = base::cpu_ticks();
+    while (base::cpu_ticks() <= since + event_queue::LOOK_MS * base::ticks_per_ms()) {
+    }
+    // One of these polls looks, and none presents anything.
+    for (int i = 0; i < 64; ++i) g.at(0).devices[0]->poll(seen, 0);
+    ASSERT_EQ(seen.arrived(), before);
+    ASSERT_TRUE(until_gone(g, 0));
+    EXPECT_EQ(seen.gone()[0].messages_before, before + MESSAGES);
+    EXPECT_FALSE(seen.gone()[0].orderly);
+  }
+};
 
 TEST_F(card_events, card_that_fails__takes_all_peers_along) {
   for (const ibv_event_type what : {IBV_EVENT_DEVICE_FATAL, IBV_EVENT_CQ_ERR, IBV_EVENT_SRQ_ERR}) {
@@ -28,6 +50,20 @@ TEST_F(card_events, card_that_fails__takes_all_peers_along) {
     EXPECT_EQ(send(*g, 0, 1), errorcode_t::fatal);
     ASSERT_TRUE(g->until([&] { return g->at(0).devices[0]->is_drained(); }, "what is under way"));
   }
+}
+
+TEST_F(card_events, card_that_fails__what_had_arrived_comes_first) {
+  auto g = open(2);
+  expect_messages_before_the_end(*g, [] { card().raise(0, IBV_EVENT_CQ_ERR); });
+}
+
+TEST_F(card_events, connection_on_which_nothing_can_be_sent__what_had_arrived_comes_first) {
+  auto g = open(2);
+  expect_messages_before_the_end(*g, [&] {
+    card().fail_nth("post_send", 1, EIO, 1 << 30);
+    EXPECT_EQ(send(*g, 0, 1), errorcode_t::retry_nomem);
+  });
+  card().reset_failures();
 }
 
 // Nothing comes from a card that was taken out, so nothing may be waited for.
@@ -80,6 +116,8 @@ TEST_F(card_events, card_that_fails__nor_is_anybody_met_any_more) {
     for (const int rank : {2, 3}) {
       ASSERT_TRUE(g->until([&] { return send(*g, 0, rank) == errorcode_t::fatal; }, "an answer"));
     }
+    // Who was met comes last, behind what it had sent.
+    ASSERT_TRUE(until_gone(*g, 0, 3));
     g->settle();
     std::vector<int> gone;
     for (const auto& one : g->at(0).seen().gone()) {
