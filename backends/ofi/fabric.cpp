@@ -34,8 +34,10 @@ net::capabilities capabilities_of(const candidate& chosen, std::size_t head,
   const fi_info& info = *chosen.info;
   net::capabilities caps;
   const std::size_t limit = info.tx_attr->inject_size;
+  // What is not injected after all, or goes to this rank itself, is copied into one packet.
   caps.max_inject =
-      std::max(LEAST_INJECT, std::min(config.max_inject_wanted, limit > head ? limit - head : 0));
+      std::max(LEAST_INJECT,
+               std::min({config.max_inject_wanted, limit > head ? limit - head : 0, MAX_SEND}));
   caps.max_send = MAX_SEND;
   caps.max_rma = std::min<std::size_t>(info.ep_attr->max_msg_size, std::size_t{1} << 40);
   if (goes_over_tcp(info)) caps.best_rma = TCP_PIECE;

@@ -80,6 +80,26 @@ TEST_F(fabric_test, caps__are_those_of_the_provider) {
   EXPECT_FALSE(g->caps().device_memory);
 }
 
+// However much the provider copies, and a program asks for: a packet holds so much.
+TEST_F(fabric_test, caps__no_more_is_injected_than_a_packet_holds) {
+  test::fake_ofi_config config;
+  config.inject = 16384;
+  fake().reset(config);
+  auto g = open(2, 1, [](net::fabric_config& c) { c.max_inject_wanted = 12000; });
+  const std::size_t most = g->caps().max_inject;
+  ASSERT_LE(most, g->caps().max_send);
+  meet(*g, 0, 1);
+  std::vector<std::byte> bytes = test::pattern(most, 1);
+  for (const int to : {1, 0}) {
+    g->at(to).seen().forget();
+    g->post([&] {
+      return g->at(0).to().send_inline(to, 5, bytes.data(), 8, bytes.data() + 8, most - 8);
+    });
+    ASSERT_TRUE(g->until([&] { return g->at(to).seen().arrived() == 1; }, "the message"));
+    EXPECT_TRUE(g->at(to).seen().messages()[0].bytes == bytes) << "to rank " << to;
+  }
+}
+
 TEST_F(fabric_test, caps__over_tcp_pieces_of_long_writes_are_best) {
   for (const auto& [provider, has_best] : {std::pair{"tcp", true}, std::pair{"psm3", false}}) {
     test::fake_ofi_config config;
