@@ -170,13 +170,21 @@ LCI_COLD void event_queue::read_error(net::sink& to) noexcept {
 void event_queue::finish(net::sink& to, work& one, int error) noexcept {
   connection& on = *one.on;
   if (one.is_answered && error == 0) on.hear(now_);
-  if (error != 0) [[unlikely]]
-    fail(to, on, meaning_of(error));
-  else if (one.is_write && domain_.how == delivery::asked && one.flush == 0 && !one.is_told)
-      [[unlikely]]
+  if (error != 0) [[unlikely]] {
+    if (!on.was_end_reported) return wait_for_end(one, error);
+  } else if (one.is_write && domain_.how == delivery::asked && one.flush == 0 && !one.is_told)
+      [[unlikely]] {
     return flush(one);
+  }
   if (on.leave(one)) tell_end(to, on, one, error == 0 ? "" : meaning_of(error));
   works_.put(&one);
+}
+
+// Providers tell of errors before what they had done earlier, so that is read first: the connection
+// ends at a look, and this with it.
+LCI_COLD void event_queue::wait_for_end(work& one, int error) noexcept {
+  one.has_failed = true;
+  if (one.on->refused() == 0) one.on->set_refused(error);
 }
 
 // What it held is given back, and who waits for it hears.
@@ -261,21 +269,27 @@ void event_queue::take_note(net::sink& to, const note& what, connection& from) n
 }
 
 void event_queue::look_at(net::sink& to, connection& on) noexcept {
-  if (on.refused() != 0) return fail(to, on, meaning_of(on.refused()));
-  // edge ofi.missed: partner is miss().
-  const char* why = missed_[static_cast<std::size_t>(on.rank)].load(std::memory_order_acquire);
-  // Others know that the rank has failed. Its connection ends also if it turns out to be ready.
-  const bool is_called = on.state() == stage::calling;
-  if (why == nullptr && (on.missed_ticks != 0 || (is_called && on.is_known_failed())))
-    why = "the rank has failed";
-  if (why != nullptr) {
+  const std::string_view why = why_over(on);
+  if (!why.empty()) {
     if (is_read_out(on)) fail(to, on, why);
   } else if (on.state() == stage::ready && !calls_.is_watched(on.rank)) {
     keep_alive(on);
   }
 }
 
-// Of a peer that has failed: what it sent comes before its end.
+// Why the connection is to end; empty: it is not.
+std::string_view event_queue::why_over(const connection& on) const noexcept {
+  if (on.refused() != 0) return meaning_of(on.refused());
+  // edge ofi.missed: partner is miss().
+  const char* const why =
+      missed_[static_cast<std::size_t>(on.rank)].load(std::memory_order_acquire);
+  if (why != nullptr) return why;
+  // Others know that the rank has failed. Its connection ends also if it turns out to be ready.
+  const bool is_called = on.state() == stage::calling;
+  return on.missed_ticks != 0 || (is_called && on.is_known_failed()) ? "the rank has failed" : "";
+}
+
+// What has come, and what is complete, is told before the end.
 bool event_queue::is_read_out(connection& on) const noexcept {
   if (on.missed_ticks == 0) {
     on.missed_ticks = now_;

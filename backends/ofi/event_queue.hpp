@@ -38,11 +38,13 @@ class event_queue final : public base_queue {
   void dealt_with(connection& from) noexcept;
   void read_error(net::sink& to) noexcept;
   void finish(net::sink& to, work& one, int error) noexcept;
+  void wait_for_end(work& one, int error) noexcept;
   void tell_end(net::sink& to, connection& on, const holding& one, std::string_view error) noexcept;
   void flush(work& one) noexcept;
   void flushed(net::sink& to, connection& from, std::uint64_t count) noexcept;
   void drop_posted(net::sink& to, connection& on, std::string_view reason) noexcept;
   void look_at(net::sink& to, connection& on) noexcept;
+  std::string_view why_over(const connection& on) const noexcept;
   bool is_read_out(connection& on) const noexcept;
   void keep_alive(connection& on) noexcept;
   bool say_disconnect(connection& on, bool says_so) noexcept;

@@ -1,0 +1,75 @@
+// What has come, and what is complete, is told before the end of a connection.
+#include "backends/ofi/event_queue.hpp"
+#include "tests/unit/ofi/world.hpp"
+
+namespace lci::ofi {
+namespace {
+
+class connection_that_ends : public on_a_network {
+ protected:
+  static constexpr std::size_t SENT = 3;
+
+  // Rank 1 has sent, and a get of rank 0 is complete; rank 0 has read none of it.
+  void open_with_news() {
+    group_ = open(2);
+    key_ = group_->at(1).expose(there_.data(), there_.size());
+    group_->learn(0, 1, key_);
+    meet(*group_, 0, 1);
+    group_->settle();
+    before_ = group_->at(0).seen().arrived();
+    ASSERT_EQ(group_->at(0).to().get(transfer_of(here_, key_, got_)), errorcode_t::posted);
+    for (int i = 0; i < 10; ++i) group_->at(1).poll();
+    for (std::size_t i = 0; i < SENT; ++i) ASSERT_EQ(send(*group_, 1, 0), errorcode_t::done);
+  }
+  // Polls that present nothing, and a look is due.
+  void look_only() {
+    const std::uint64_t since = base::cpu_ticks();
+    while (base::cpu_ticks() <= since + event_queue::LOOK_MS * base::ticks_per_ms()) {
+    }
+    for (int i = 0; i < 100; ++i) group_->at(0).devices[0]->poll(group_->at(0).seen(), 0);
+  }
+  void expect_the_end_behind_the_news() {
+    const test::recorder& seen = group_->at(0).seen();
+    ASSERT_TRUE(until_alone(*group_, 0, [&] { return !seen.gone().empty(); }));
+    EXPECT_FALSE(seen.gone()[0].orderly);
+    EXPECT_EQ(seen.gone()[0].messages_before, before_ + SENT);
+    EXPECT_EQ(got_.completed, 1);
+    EXPECT_EQ(got_.failed, 0);
+    group_->at(1).hide(key_);
+  }
+  // From now on what is posted to the device of that rank fails.
+  void cut_off(int rank) {
+    at(rank).devices().for_each([](const event_queue& one) {
+      fake().cut(reinterpret_cast<const char*>(one.name().bytes), FI_ECONNRESET);
+    });
+  }
+
+  std::vector<std::byte> there_{64}, here_{64};
+  test::op_fate got_;
+  net::remote_key key_;
+  std::size_t before_ = 0;
+  std::unique_ptr<test::group> group_;
+};
+
+// Providers may tell of an error before what was done earlier.
+TEST_F(connection_that_ends, by_a_completion_with_an_error) {
+  open_with_news();
+  cut_off(1);
+  std::vector<std::byte> local(64);
+  test::op_fate lost;
+  ASSERT_EQ(group_->at(0).to().put(transfer_of(local, key_, lost)), errorcode_t::posted);
+  expect_the_end_behind_the_news();
+  EXPECT_EQ(lost.failed, 1);
+  EXPECT_EQ(lost.completed, 0);
+}
+
+TEST_F(connection_that_ends, by_a_post_that_is_refused_for_good) {
+  open_with_news();
+  fake().fail("fi_injectdata", 1, -FI_ENOTCONN);
+  EXPECT_EQ(send(*group_, 0, 1), errorcode_t::retry_nomem);
+  look_only();
+  expect_the_end_behind_the_news();
+}
+
+}  // namespace
+}  // namespace lci::ofi
