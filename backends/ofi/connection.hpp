@@ -129,10 +129,11 @@ class connection : public net::connected::connection {
   std::uint64_t taken = 0;  // messages of the peer that were dealt with
   std::uint64_t told = 0;   // of these it knows
   std::uint64_t flushes = 0;
-  bool is_asked = false;           // for a sign of life, and that is not out yet
-  std::uint64_t missed_ticks = 0;  // when its process was missed; 0: it is not
-  std::uint32_t missed_polls = 0;  // polls at that time, and
-  std::uint32_t missed_dry = 0;    // of these, those that had found nothing
+  bool is_asked = false;            // for a sign of life, and that is not out yet
+  std::uint64_t missed_ticks = 0;   // when its process was missed; 0: it is not
+  std::uint32_t missed_polls = 0;   // polls at that time, and
+  std::uint32_t missed_dry = 0;     // of these, those that had found nothing
+  std::uint64_t leaving_ticks = 0;  // when we were to say that we leave, behind writes
 
  private:
   // Under lock_; others only look. edge ofi.counts: what was told is done before the count says so.

@@ -322,10 +322,20 @@ void event_queue::keep_alive(connection& on) noexcept {
 
 // As a packet: its completion says that all before it has gone.
 bool event_queue::say_disconnect(connection& on, bool says_so) noexcept {
+  if (says_so && must_wait_for_writes(on)) return false;
   note last;
   if (says_so) last.what = note::kind::disconnect;
   return send_copy(on, word::make(me_, word::kind::note, 0), &last, sizeof(last), nullptr, 0) ==
          errorcode_t::done;
+}
+
+// Where the provider may let the note pass writes, their target would end the connection and hear
+// of none. Who does not take them in time hears at least that we leave.
+bool event_queue::must_wait_for_writes(connection& on) const noexcept {
+  if (keeps_write_order(*domain_.info) || !on.has_writes()) return false;
+  const std::uint64_t now = base::cpu_ticks();
+  if (on.leaving_ticks == 0) on.leaving_ticks = now;
+  return now < on.leaving_ticks + LEAVE_MS / 2 * base::ticks_per_ms();
 }
 
 }  // namespace lci::ofi

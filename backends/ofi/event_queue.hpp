@@ -48,6 +48,7 @@ class event_queue final : public base_queue {
   bool is_read_out(connection& on) const noexcept;
   void keep_alive(connection& on) noexcept;
   bool say_disconnect(connection& on, bool says_so) noexcept;
+  bool must_wait_for_writes(connection& on) const noexcept;
 
   std::uint32_t dry_ = 0;  // polls that found nothing
 };

@@ -1,5 +1,8 @@
 // What has come, and what is complete, is told before the end of a connection.
 #include "backends/ofi/event_queue.hpp"
+
+#include <thread>
+
 #include "tests/unit/ofi/world.hpp"
 
 namespace lci::ofi {
@@ -50,6 +53,31 @@ class connection_that_ends : public on_a_network {
   std::size_t before_ = 0;
   std::unique_ptr<test::group> group_;
 };
+
+// Where nothing keeps order: who leaves has told of its last write.
+TEST_F(connection_that_ends, by_a_rank_that_leaves_behind_its_writes) {
+  test::fake_ofi_config config;
+  config.keeps_order = false;
+  config.late = 3;
+  fake().reset(config);
+  group_ = open(2);
+  key_ = group_->at(1).expose(there_.data(), there_.size());
+  group_->learn(0, 1, key_);
+  meet(*group_, 0, 1);
+  group_->settle();
+  ASSERT_EQ(group_->at(0).to().put_imm(transfer_of(here_, key_, got_)), errorcode_t::posted);
+  // Rank 1 reads nothing until rank 0 would have said so.
+  const std::size_t reads = fake().calls("fi_cq_read");
+  std::thread leaver([this] { at(0).leave(); });
+  while (fake().calls("fi_cq_read") < reads + 5) std::this_thread::yield();
+  const test::recorder& seen = group_->at(1).seen();
+  EXPECT_TRUE(until_alone(*group_, 1, [&] { return !seen.gone().empty(); }));
+  leaver.join();
+  ASSERT_EQ(seen.gone().size(), 1u);
+  EXPECT_TRUE(seen.gone()[0].orderly);
+  EXPECT_EQ(seen.immediates(), 1u);
+  group_->at(1).hide(key_);
+}
 
 // Providers may tell of an error before what was done earlier.
 TEST_F(connection_that_ends, by_a_completion_with_an_error) {
