@@ -89,7 +89,15 @@ std::string connector::why_out_of_reach(std::string_view address) const {
 
 // No connection to that rank will be of use.
 void connector::miss(int rank, const char* why) noexcept {
+  peers_[static_cast<std::size_t>(rank)].missed = why;
   caller_.for_each_queues([&](device_queues& q) { q.miss(rank, why); });
+}
+
+void connector::add_queues(device_queues& q) {
+  net::connected::connector<connector, device_queues, hello, contact>::add_queues(q);
+  const std::lock_guard lock(mutex_);
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank)
+    if (peers_[rank].missed != nullptr) q.miss(static_cast<int>(rank), peers_[rank].missed);
 }
 
 // Ends of processes.

@@ -26,6 +26,7 @@ struct contact {
   fabric_address address;
   fi_addr_t at = FI_ADDR_UNSPEC;  // from the endpoint of hellos
   std::atomic<bool> is_watched{false};
+  const char* missed = nullptr;  // why no connection will be of use; null: one may be
 };
 
 class connector final : public net::connected::connector<connector, device_queues, hello, contact> {
@@ -41,6 +42,8 @@ class connector final : public net::connected::connector<connector, device_queue
   fid_ep* endpoint() const noexcept { return queues_.ep.get(); }
   // Takes hellos from now on. Throws backend_error.
   void start(regions& memory);
+  // As the base's. A rank that was missed before is missed there as well.
+  void add_queues(device_queues& q);
   // Whether the end of that rank's process would be noticed.
   bool is_watched(int rank) const noexcept {
     return peers_[static_cast<std::size_t>(rank)].is_watched.load(std::memory_order_relaxed);

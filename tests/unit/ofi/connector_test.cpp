@@ -63,4 +63,28 @@ TEST_F(connector_test, an_answer_that_cannot_be_taken__each_is_gone_for_the_othe
   }
 }
 
+// Its end is news once, and nobody on the new device would hear of it.
+TEST_F(connector_test, a_rank_that_was_missed_before_there_is_a_device__is_missed_there) {
+  auto g = open(2);
+  // What is called is a device that rank 0 does not have yet.
+  g->at(1).add_device(1);
+  const std::uint64_t word = 0;
+  const auto call = [&] { g->at(1).to(1).send_inline(0, 0, nullptr, 0, &word, sizeof(word)); };
+  ASSERT_TRUE(g->until(
+      [&] {
+        call();
+        return at(0).calls().is_watched(1);
+      },
+      "rank 1 to be known"));
+  g->close(1, false);
+  ASSERT_TRUE(until_alone(*g, 0, [&] { return !at(0).calls().is_watched(1); }));
+  // The provider waits for an answer.
+  fake().fail("fi_send", 1, -FI_EAGAIN, 1u << 30);
+  g->at(0).add_device(1);
+  EXPECT_EQ(g->at(0).to(1).send_inline(1, 0, nullptr, 0, &word, sizeof(word)),
+            errorcode_t::retry_nomem);
+  ASSERT_TRUE(g->until([&] { return !g->at(0).seen(1).gone().empty(); }, "the end of rank 1"));
+  EXPECT_EQ(g->at(0).seen(1).gone()[0].reason, "its process is gone");
+}
+
 }  // namespace lci::ofi
