@@ -219,13 +219,29 @@ bool connector::take_up(connection& on, device_queues& q, const hello& said, con
   return on.name == said.name;
 }
 
+// Null: there is none now.
+connector::cell* connector::cell_for(std::uint8_t flags) noexcept {
+  constexpr std::uint8_t CALLS = net::connected::hello_flags::WANTS_ANSWER;
+  const bool is_call = (flags & (CALLS | hello::KNOWS_YOU)) == CALLS;
+  const auto first = cells_.begin() + RECEIVES + (is_call ? NOT_FOR_CALLS : 0);
+  const auto at = std::find_if(first, cells_.end(), [](const cell& one) { return one.is_free; });
+  return at != cells_.end() ? &*at : nullptr;
+}
+
+// The same hello is: one more would say nothing new, and keep a cell from others.
+bool connector::is_on_its_way(int rank, const device_queues& q, std::uint8_t flags) const noexcept {
+  return std::any_of(cells_.begin() + RECEIVES, cells_.end(), [&](const cell& one) {
+    return !one.is_free && one.to == rank && one.device == q.index() && one.flags == flags;
+  });
+}
+
 // False: not now; the next call says it again.
 bool connector::send_hello(int rank, const device_queues& q, std::uint8_t flags) {
   contact* const who = find(rank);
   if (who == nullptr) return false;
-  const auto is_free = [](const cell& c) { return c.is_free; };
-  const auto at = std::find_if(cells_.begin() + RECEIVES, cells_.end(), is_free);
-  if (at == cells_.end()) return false;
+  if (is_on_its_way(rank, q, flags)) return true;
+  cell* const at = cell_for(flags);
+  if (at == nullptr) return false;
   hello out;
   out.to = who->address.id;
   out.from = here_.id;
@@ -237,8 +253,10 @@ bool connector::send_hello(int rank, const device_queues& q, std::uint8_t flags)
   void* local = nullptr;
   if (!memory_->find_local(at->at, sizeof(out), mem::mem_kind::host, 0, local)) return false;
   at->to = rank;
+  at->device = q.index();
+  at->flags = flags;
   const long code =
-      fi_send(queues_.ep.get(), at->at, sizeof(out), local, who->at, static_cast<ticket*>(&*at));
+      fi_send(queues_.ep.get(), at->at, sizeof(out), local, who->at, static_cast<ticket*>(at));
   at->is_free = code != 0;
   if (code != 0 && !is_again(code) && !is_watched(rank)) miss(rank, CANNOT_CALL);
   return code == 0;

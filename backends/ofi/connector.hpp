@@ -53,12 +53,17 @@ class connector final : public net::connected::connector<connector, device_queue
   friend net::connected::connector<connector, device_queues, hello, contact>;
   static constexpr std::uint32_t RECEIVES = 64;
   static constexpr std::uint32_t SENDS = 32;
+  // Of these, the first so many are not for calls to ranks that were not heard: providers may keep
+  // a hello until its rank makes progress.
+  static constexpr std::uint32_t NOT_FOR_CALLS = 8;
   static constexpr std::size_t CELL_BYTES = 128;
   static_assert(CELL_BYTES >= sizeof(hello));
   struct cell : ticket {
     cell() noexcept : ticket(kind::cell) {}
     std::byte* at = nullptr;
     int to = -1;  // a rank; -1: it receives
+    int device = 0;
+    std::uint8_t flags = 0;
     bool is_free = true;
   };
   std::uint64_t id() const noexcept { return here_.id; }
@@ -84,6 +89,8 @@ class connector final : public net::connected::connector<connector, device_queue
     send_hello(rank, q, net::connected::hello_flags::LEAVES);
   }
   bool send_hello(int rank, const device_queues& q, std::uint8_t flags);
+  cell* cell_for(std::uint8_t flags) noexcept;
+  bool is_on_its_way(int rank, const device_queues& q, std::uint8_t flags) const noexcept;
   void disconnect_called();
   void post_receive(cell& one);
   void repost();

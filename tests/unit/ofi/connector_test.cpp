@@ -28,6 +28,8 @@ class connector_test : public on_a_network {
       return testing::AssertionFailure() << gone[0].reason;
     return testing::AssertionSuccess();
   }
+  // By who leaves, where a message is out when it is received.
+  static void nobody_is_waited_for() { fake().cut("fake://", FI_ECONNRESET); }
 };
 
 }  // namespace
@@ -61,6 +63,46 @@ TEST_F(connector_test, an_answer_that_cannot_be_taken__each_is_gone_for_the_othe
     }));
     EXPECT_TRUE(until_gone(*g, 1));
   }
+}
+
+// Providers may keep a hello until its rank makes progress.
+TEST_F(connector_test, ranks_that_do_not_poll__others_are_answered) {
+  test::fake_ofi_config config;
+  config.completes_early = false;
+  fake().reset(config);
+  constexpr int SILENT = 40;
+  net::device_config small;
+  small.max_recvs = 64;
+  auto g = open(SILENT + 2, small);
+  for (int rank = 1; rank <= SILENT; ++rank) EXPECT_EQ(send(*g, 0, rank), errorcode_t::retry_nomem);
+  const std::size_t before = fake().calls("fi_send");
+  ASSERT_TRUE(until_alone(*g, 0, [&] { return fake().calls("fi_send") >= before + 20; }));
+  for (int i = 0; i < 1000; ++i) g->at(0).poll();
+  // This one calls, and is to be answered.
+  constexpr int LAST = SILENT + 1;
+  EXPECT_EQ(send(*g, LAST, 0), errorcode_t::retry_nomem);
+  EXPECT_TRUE(until_alone(*g, 0, [&] {
+    g->at(LAST).poll();
+    return send(*g, LAST, 0) == errorcode_t::done;
+  }));
+  nobody_is_waited_for();
+}
+
+// However often it is called.
+TEST_F(connector_test, a_rank_that_does_not_poll__has_one_call_on_its_way) {
+  test::fake_ofi_config config;
+  config.completes_early = false;
+  fake().reset(config);
+  auto g = open(2);
+  EXPECT_EQ(send(*g, 0, 1), errorcode_t::retry_nomem);
+  const std::size_t before = fake().calls("fi_send");
+  ASSERT_TRUE(until_alone(*g, 0, [&] { return fake().calls("fi_send") > before; }));
+  const std::uint64_t since = base::cpu_ticks();
+  const std::uint64_t several = 10 * net::connected::call_pace::FIRST_MS * base::ticks_per_ms();
+  ASSERT_TRUE(until_alone(*g, 0, [&] { return base::cpu_ticks() > since + several; }));
+  EXPECT_EQ(fake().calls("fi_send"), before + 1);
+  meet(*g, 0, 1);
+  nobody_is_waited_for();
 }
 
 // Its end is news once, and nobody on the new device would hear of it.
