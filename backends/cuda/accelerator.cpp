@@ -16,7 +16,7 @@ accelerator::accelerator(driver& d, pointer_cache& pointers, mem::arena& records
     : pointers_(pointers),
       gpus_(d),
       records_(gpus_, pointers, records, options.records, options.descriptors),
-      peers_(gpus_, options.calls, &words_.in_use()),
+      peers_(gpus_, options.calls, &held_),
       atomic_image_(options.atomic_image) {
   d.require();
   for (int i = 0; i < d.gpu_count(); ++i)
@@ -218,9 +218,22 @@ bool accelerator::is_captured(void* stream) {
   return captured;
 }
 
-mem::stream_word& accelerator::take_word() { return words_.take(any_gpu()); }
+// Streams may wait for the word.
+mem::stream_word& accelerator::take_word() {
+  mem::stream_word& word = words_.take(any_gpu());
+  hold(1);
+  return word;
+}
 
-void accelerator::put_word(mem::stream_word& word) noexcept { words_.put(word); }
+void accelerator::put_word(mem::stream_word& word) noexcept {
+  words_.put(word);
+  hold(-1);
+}
+
+// Relaxed: a number only. Who will wait is started after this call has returned.
+void accelerator::hold(int change) noexcept {
+  held_.fetch_add(static_cast<std::size_t>(change), std::memory_order_relaxed);
+}
 
 void accelerator::enqueue(void* stream, std::span<const mem::stream_step> steps) {
   words_.enqueue(stream, steps);

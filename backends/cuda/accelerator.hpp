@@ -68,6 +68,7 @@ class accelerator final : public mem::accelerator {
   mem::stream_word& take_word() override;
   void put_word(mem::stream_word& word) noexcept override;
   void enqueue(void* stream, std::span<const mem::stream_step> steps) override;
+  void hold(int change) noexcept override;
 
  private:
   void note_use(int device) noexcept;
@@ -79,6 +80,7 @@ class accelerator final : public mem::accelerator {
   std::unique_ptr<cpu_copy> cpu_copy_;  // null: the processor copies nothing
   share_records records_;
   stream_words words_{gpus_};
+  std::atomic<std::size_t> held_{0};  // words taken, and what hold() has counted
   peer_maps peers_;
   pinned_ranges pinned_;                   // what unpin() has to undo
   resident_options resident_;              // fixed before the first job

@@ -78,8 +78,8 @@ void import_cache::release(entry* used) noexcept {
   drop_locked(std::move(owner));
 }
 
-// Nobody uses it. Closing a handle waits for whatever the GPU is doing, also for a stream of the
-// user that waits for us; unmapping VMM memory does not.
+// Nobody uses it. Closing a handle waits for whatever the GPU is doing, also for a stream or a
+// kernel of the user that waits for us; unmapping VMM memory does not.
 void import_cache::drop_locked(std::unique_ptr<entry> old) noexcept {
   if (old->way != share_way::legacy_ipc || unclosed_limit_ == 0) return unmap(*old);
   try {
@@ -95,7 +95,7 @@ void import_cache::drop_locked(std::unique_ptr<entry> old) noexcept {
 }
 
 void import_cache::tidy() noexcept {
-  if (!may_close()) return;  // it would wait for a stream that waits for us
+  if (!may_close()) return;  // it would wait for what waits for us
   std::vector<std::unique_ptr<entry>> all;
   {
     const std::lock_guard lock(mutex_);
@@ -227,8 +227,9 @@ imported import_cache::open(int peer, const share_ticket& ticket, descriptor fd,
   const std::lock_guard lock(mutex_);
   if (imported known = find_locked(peer, ticket.base, ticket.id)) return known;
   if (unclosed_limit_ != 0 && unclosed_.size() >= PATIENCE * unclosed_limit_ && !may_close()) {
-    why_not = what + ": " + std::to_string(unclosed_.size()) +
-              " mappings that are over have to be closed first, and streams wait for lci";
+    why_not =
+        what + ": " + std::to_string(unclosed_.size()) +
+        " mappings that are over have to be closed first, and streams or kernels wait for lci";
     note(true);
     return {};
   }

@@ -51,8 +51,8 @@ class import_cache {
 
   // Mappings are made for GPU `g`: its copies use them.
   // Up to `unclosed` CUDA IPC mappings that are not needed any more wait for tidy(), and while
-  // *held is not 0 (streams may wait for us, and closing would wait for them) up to PATIENCE times
-  // as many; then open() refuses.
+  // *held is not 0 (streams or kernels may wait for us, and closing would wait for them) up to
+  // PATIENCE times as many; then open() refuses.
   explicit import_cache(gpu& g, std::size_t limit = 256, std::size_t unclosed = 0,
                         const std::atomic<std::size_t>* held = nullptr);
   ~import_cache();  // wants no `imported` alive

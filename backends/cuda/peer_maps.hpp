@@ -34,7 +34,7 @@ class peer_maps {
  public:
   static constexpr std::size_t REFUSALS = 1024;  // remembered; more of them forget all
 
-  // held: words that streams may wait for; see import_cache.
+  // held: how many may be waiting for us on a GPU; see import_cache.
   explicit peer_maps(gpu_list& gpus, const descriptor_calls& calls = system_descriptor_calls(),
                      const std::atomic<std::size_t>* held = nullptr) noexcept
       : gpus_(gpus), calls_(calls), held_(held) {}

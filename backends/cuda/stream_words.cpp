@@ -98,7 +98,6 @@ mem::stream_word& stream_words::take(gpu& g) {
     mem::stream_word& word = *free_.back();
     free_.pop_back();
     ++page_of_locked(word).taken;
-    in_use_.fetch_add(1, std::memory_order_relaxed);
     word.store(0, std::memory_order_relaxed);  // no stream knows it yet
     return word;
   }
@@ -107,7 +106,6 @@ mem::stream_word& stream_words::take(gpu& g) {
 void stream_words::put(mem::stream_word& word) noexcept {
   const std::lock_guard lock(mutex_);
   --page_of_locked(word).taken;
-  in_use_.fetch_sub(1, std::memory_order_relaxed);
   free_.push_back(&word);  // there is room for all
 }
 

@@ -32,8 +32,6 @@ class stream_words {
   mem::stream_word& take(gpu& g);
   void put(mem::stream_word& word) noexcept;
   void enqueue(void* stream, std::span<const mem::stream_step> steps);
-  // Words that were taken and not put back: streams may be waiting for one.
-  const std::atomic<std::size_t>& in_use() const noexcept { return in_use_; }
 
  private:
   struct place {
@@ -50,7 +48,6 @@ class stream_words {
   page& page_of_locked(const mem::stream_word& word) noexcept;
 
   gpu_list& gpus_;
-  std::atomic<std::size_t> in_use_{0};
   std::mutex mutex_;  // guards all below
   std::vector<page> pages_;
   std::vector<mem::stream_word*> free_;

@@ -222,6 +222,9 @@ class accelerator {
   // Releases what could not be released without waiting for the device. Only for calls that may
   // wait: never from progress.
   virtual void tidy() noexcept {}
+  // +1 before kernels may begin to wait for progress, -1 once they no longer do. In between nothing
+  // is released for which the device would have to be waited for, in tidy() neither.
+  virtual void hold(int /*change*/) noexcept {}
 
   // Makes host memory (also a peer's arena, mapped here) fast to copy to and from. Without it
   // copies still work, but slower, and they hold up the thread that submits them. Returns "", or

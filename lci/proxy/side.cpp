@@ -122,6 +122,12 @@ void side::prepare(int gpu) {
   }
 }
 
+// Kernels that have the handle may wait for our progress, which must not wait for them meanwhile.
+void side::hold(const endpoint& one, int change) noexcept {
+  if (one.settings().gpu == gpu::NO_GPU) return;
+  owner_.shared.gpu.gpus.running()->hold(change);  // which has copied the endpoint's record
+}
+
 endpoint& side::make_endpoint(device_impl_t& device, const endpoint_settings& wanted) {
   std::uint64_t generation;
   {
@@ -135,6 +141,7 @@ endpoint& side::make_endpoint(device_impl_t& device, const endpoint_settings& wa
   auto made = std::make_unique<endpoint>(device, wanted, all_keys, generation);
   endpoint& one = *made;
   driver_of(device, wanted.proxy).add(one);
+  hold(one, 1);
   const std::lock_guard lock(mutex_);
   endpoints_.push_back(std::move(made));
   return one;
@@ -176,6 +183,7 @@ void side::end_endpoint(endpoint& one, ending how) noexcept {
 void side::retire(endpoint& one, ending how) noexcept {
   const bool is_forgotten = how == ending::forgotten;
   block record = one.retire();  // may wait for a GPU, and handlers may run meanwhile
+  hold(one, -1);
   // Ends behind the lock: to give back memory of a GPU the driver may wait for kernels, which may
   // wait for a thread that wants the lock.
   std::unique_ptr<endpoint> taken;

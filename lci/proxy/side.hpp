@@ -60,6 +60,7 @@ class side final : public runtime::extension {
   void end_endpoint(endpoint& one, ending how) noexcept;
   void retire(endpoint& one, ending how) noexcept;
   void prepare(int gpu);
+  void hold(const endpoint& one, int change) noexcept;
   proxy_driver& driver_of(device_impl_t& device, attr_gpu_proxy_t how);
   proxy_driver* find_driver(const endpoint& of) noexcept;
 

@@ -4,6 +4,8 @@
 
 #include "tests/accelerator/interface/common.hpp"
 #include "tests/interface/kernel_threads.hpp"
+#include "tests/support/mock_cuda/mock_cuda.hpp"
+#include "tests/support/sizes.hpp"
 
 namespace accelerator_test {
 namespace {
@@ -212,6 +214,29 @@ TEST(gpu_proxy_endpoint, of_a_gpu__its_records_and_words_are_there) {
   const lci::gpu::endpoint_record* const at = ep.record;
   lci::free_gpu_endpoint(&ep);
   EXPECT_EQ(read_of(by, host, at).generation, 0u) << "copies of the handle find out";
+  barrier();
+}
+
+// As reuse.overlaps, with kernels that may wait for progress: to close a mapping waits for them.
+TEST(gpu_proxy_endpoint, of_a_gpu__no_mapping_is_closed_while_it_lives) {
+  lci::test::mock_cuda* const mock = lci::test::load_mock_cuda("");
+  const guarded keeper(place::device, 4096);
+  lci::gpu::endpoint_t ep = lci::alloc_gpu_endpoint_x(world().device)
+                                .gpu(0)
+                                .gpu_proxy(lci::attr_gpu_proxy_t::progress)
+                                .depth(64)();
+  if (mock != nullptr) mock->forget_counts();
+  for (std::size_t i = 0; i < 35; ++i) {
+    const guarded shift(place::device, (1 + i % 5) * 64 * lci::test::KIB);
+    const std::size_t size = lci::test::MIB - i % 7 * 16 * lci::test::KIB;
+    guarded out(place::device, size), in(place::device, size);
+    ASSERT_EQ(send_around(out, in, size), "") << "round " << i;
+    barrier();
+  }
+  if (mock != nullptr) {
+    EXPECT_EQ(mock->count("cuIpcCloseMemHandle"), 0u);
+  }
+  lci::free_gpu_endpoint(&ep);
   barrier();
 }
 

@@ -61,45 +61,66 @@ TEST_F(peer_maps_reuse_test, map__freed_and_used_again_at_an_overlapping_address
       });
 }
 
+// Shares two allocations, and then memory at some of the addresses of the second, which is freed.
+void share_what_overlaps(int fd) {
+  constexpr std::size_t WHOLE = 2 * MIB + 4096, PART = MIB + 3 * 4096;
+  owner_side here(fd);
+  here.offer(test::mock_memory::device, MIB);
+  void* const whole = here.offer(test::mock_memory::device, WHOLE);
+  wait(fd);
+  mock().free(whole);
+  void* const part = here.offer(test::mock_memory::device, PART);
+  ASSERT_EQ(part, static_cast<std::byte*>(whole) + (WHOLE - PART));
+  wait(fd);
+  mock().reset();
+}
+
 // The driver has one address space for all GPUs of a process: what one of ours has mapped of freed
 // memory is in the way of another one's mapping.
 TEST_F(peer_maps_reuse_test, map__overlapped_by_what_another_gpu_of_ours_has_mapped) {
-  constexpr std::size_t WHOLE = 2 * MIB + 4096, PART = MIB + 3 * 4096;
   for (const bool is_in_use : {false, true}) {
-    run_both(
-        [](int fd) {
-          owner_side here(fd);
-          here.offer(test::mock_memory::device, MIB);
-          void* const whole = here.offer(test::mock_memory::device, WHOLE);
-          wait(fd);
-          mock().free(whole);
-          void* const part = here.offer(test::mock_memory::device, PART);
-          ASSERT_EQ(part, static_cast<std::byte*>(whole) + (WHOLE - PART));
-          wait(fd);
-          mock().reset();
-        },
-        [&](int fd) {
-          user_side here(fd, child_);
-          EXPECT_TRUE(here.map(here.receive(), 0)) << here.why;
-          mem::mapped_memory old = here.map(here.receive(), 0);
-          ASSERT_TRUE(old) << here.why;
-          if (!is_in_use) old = {};
-          tell(fd);
-          const mem::peer_range part = here.receive();
-          if (is_in_use) {
-            EXPECT_FALSE(here.map(part, 1));
-            EXPECT_TRUE(here.says("cuIpcOpenMemHandle failed on memory of rank 3")) << here.why;
-            EXPECT_TRUE(here.says("is still in use")) << here.why;
-            old = {};  // what was refused meanwhile is not remembered
-          }
-          EXPECT_TRUE(here.map(part, 1)) << here.why;
-          if (!is_in_use) {
-            EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 1u) << "what is no obstacle stays";
-          }
-          tell(fd);
-        });
+    run_both(&share_what_overlaps, [&](int fd) {
+      user_side here(fd, child_);
+      EXPECT_TRUE(here.map(here.receive(), 0)) << here.why;
+      mem::mapped_memory old = here.map(here.receive(), 0);
+      ASSERT_TRUE(old) << here.why;
+      if (!is_in_use) old = {};
+      tell(fd);
+      const mem::peer_range part = here.receive();
+      if (is_in_use) {
+        EXPECT_FALSE(here.map(part, 1));
+        EXPECT_TRUE(here.says("cuIpcOpenMemHandle failed on memory of rank 3")) << here.why;
+        EXPECT_TRUE(here.says("is still in use")) << here.why;
+        old = {};  // what was refused meanwhile is not remembered
+      }
+      EXPECT_TRUE(here.map(part, 1)) << here.why;
+      if (!is_in_use) {
+        EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 1u) << "what is no obstacle stays";
+      }
+      tell(fd);
+    });
     mock().reset();
   }
+}
+
+// To close what is in the way would wait for kernels, and they wait for us.
+TEST_F(peer_maps_reuse_test, map__overlapped_while_kernels_may_wait__closes_nothing) {
+  run_both(&share_what_overlaps, [&](int fd) {
+    user_side here(fd, child_);
+    EXPECT_TRUE(here.map(here.receive())) << here.why;
+    EXPECT_TRUE(here.map(here.receive())) << here.why;
+    here.acc.hold(1);
+    tell(fd);
+    const mem::peer_range part = here.receive();
+    EXPECT_FALSE(here.map(part));
+    EXPECT_TRUE(here.says("is still in use")) << here.why;
+    here.acc.tidy();
+    EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 0u);
+    here.acc.hold(-1);
+    EXPECT_TRUE(here.map(part)) << "the refusal was kept: " << here.why;
+    EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 1u) << "what is no obstacle stays";
+    tell(fd);
+  });
 }
 
 TEST_F(peer_maps_reuse_test, map__record_that_was_rewritten_for_other_memory) {
