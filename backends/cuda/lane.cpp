@@ -201,7 +201,8 @@ void lane::examine_st() noexcept {
   if (is_idle_st() || is_quiet_) return;
   const abi::result answer = call_->stream_query(stream_);
   if (answer == abi::result::not_ready) return;
-  if (writes_ && answer == abi::result::success)
+  // Nothing writes the word any more. What it says has ended well, after an error as well.
+  if (writes_ && fault_of(answer) != fault::gone)
     // edge cuda.reached, other side in the GPU
     known_ = memory_->reached.load(std::memory_order_acquire);
   if (!broken_) {

@@ -194,6 +194,25 @@ TEST_F(lane_alone, examine__a_word_that_never_comes_is_an_error) {
   lane_.close_st();
 }
 
+// Its word may come between the last look and the one that finds the error.
+TEST_F(lane_alone, examine__what_ended_before_an_error_and_was_not_looked_at_ended_well) {
+  lane_.open_st(gpu_, *pinned_);
+  begin(1);
+  mock().run_all();
+  begin(2);
+  mock().break_next_operation(abi::result::launch_failed);
+  mock().run_all();
+  lane_.examine_st();
+  EXPECT_EQ(lane_.broken_st().code, abi::result::launch_failed);
+  ASSERT_TRUE(lane_.take_st(out_));
+  EXPECT_EQ(out_.tag, reinterpret_cast<void*>(1));
+  EXPECT_FALSE(out_.error);
+  ASSERT_TRUE(lane_.take_st(out_));
+  EXPECT_EQ(out_.tag, reinterpret_cast<void*>(2));
+  EXPECT_EQ(out_.error.code, abi::result::launch_failed);
+  lane_.close_st();
+}
+
 TEST_F(lane_alone, take__nothing_under_way) {
   lane_.open_st(gpu_, *pinned_);
   EXPECT_FALSE(lane_.take_st(out_));
