@@ -251,9 +251,10 @@ imported import_cache::open(int peer, const share_ticket& ticket, descriptor fd,
   if (error) {
     why_not = text_of(gpu_.call(), error, what);
     // What is in the way is used, or may not be closed now.
-    const bool passes = error.code == abi::result::already_mapped;
-    if (passes) why_not += "; an earlier mapping of freed memory of that rank is still in use";
-    note(passes);
+    const bool is_in_the_way = error.code == abi::result::already_mapped;
+    if (is_in_the_way)
+      why_not += "; an earlier mapping of freed memory of that rank is still in use";
+    note(is_in_the_way || error.kind() == fault::no_memory);
     return {};
   }
   entry& kept = *made;

@@ -62,8 +62,8 @@ class import_cache {
   // The mapping if it is there and still the one meant; drops another one. Costs a look-up.
   imported find(int peer, std::uint64_t base, const identity& id) noexcept;
   // Maps what the ticket names, or finds it. Takes the descriptor in any case. On failure the
-  // result is empty and `why_not` a sentence; may_pass: the same may work later, or once the caches
-  // of this process's other GPUs have made way.
+  // result is empty and `why_not` a sentence; may_pass: the same may work later, as after a want of
+  // memory, or once the caches of this process's other GPUs have made way.
   imported open(int peer, const share_ticket& ticket, descriptor fd, std::string& why_not,
                 bool* may_pass = nullptr);
 

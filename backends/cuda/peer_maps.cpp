@@ -17,6 +17,9 @@ std::string system_text(int error) {
   return std::string(std::strerror(error)) + " [" + std::to_string(error) + "]";
 }
 
+// Of descriptors or memory, here: no property of the peer's memory.
+bool is_want(int error) noexcept { return error == EMFILE || error == ENFILE || error == ENOMEM; }
+
 std::string descriptor_text(const mem::peer_range& what) {
   return "the descriptor of VMM memory of " + rank_text(what) + " cannot be fetched: ";
 }
@@ -163,7 +166,7 @@ imported peer_maps::open(view& on, const mem::peer_range& what, const share_reco
   why_not = there != nullptr ? here.why_out_of_reach(*there) : "";
   if (why_not.empty()) {
     descriptor fd;
-    if (needs_descriptor) fd = fetch(what, record, why_not);
+    if (needs_descriptor) fd = fetch(what, record, why_not, may_pass);
     // The owner closes a descriptor after it has rewritten the record. If it did so meanwhile, the
     // number may be another's; that is no property of the memory.
     if (share_record::check_of(share_record::read(what.record)) != what.check) {
@@ -182,6 +185,8 @@ imported peer_maps::open_in(view& on, int rank, const share_ticket& ticket, desc
                             std::string& why_not, bool& may_pass) {
   imported use = on.cache.open(rank, ticket, std::move(fd), why_not, &may_pass);
   for (const bool all : {false, true}) {
+    // Nothing is in the way of VMM memory, and its descriptor is used up.
+    if (ticket.way != share_way::legacy_ipc) break;
     if (use || !may_pass || !on.cache.may_close()) break;
     bool is_any = false;
     for_each_view([&](view& other) {
@@ -190,7 +195,6 @@ imported peer_maps::open_in(view& on, int rank, const share_ticket& ticket, desc
       is_any = true;
     });
     if (!is_any) break;
-    // A descriptor is of VMM memory, which nothing is in the way of.
     use = on.cache.open(rank, ticket, {}, why_not, &may_pass);
   }
   return use;
@@ -216,15 +220,18 @@ bool peer_maps::has_atomics(const mem::peer_range& what, int device) noexcept tr
 }
 
 descriptor peer_maps::fetch(const mem::peer_range& what, const share_record& record,
-                            std::string& why_not) {
+                            std::string& why_not, bool& may_pass) {
   const descriptor process(calls_.open_process(what.pid));
   if (!process) {
-    why_not = descriptor_text(what) + "pidfd_open: " + system_text(errno);
+    const int error = errno;
+    may_pass = is_want(error);
+    why_not = descriptor_text(what) + "pidfd_open: " + system_text(error);
     return {};
   }
   descriptor fd(calls_.fetch(process.get(), record.descriptor));
   if (!fd) {
     const int error = errno;
+    may_pass = is_want(error);
     why_not = descriptor_text(what) + "pidfd_getfd: " + system_text(error);
     if (error == EPERM) why_not += " (kernel.yama.ptrace_scope, or another user)";
   }

@@ -3,7 +3,7 @@
 // mapped, for each GPU of this process in an import_cache. Callers: accelerator. Threads: shared.
 // Always true: the record is a peer's memory: it is copied once and only the copy is believed,
 // after it was checked. What could not be mapped is remembered with its sentence, for that identity
-// of the memory, and not tried again for each message.
+// of the memory, and not tried again for each message, unless what was in the way may pass.
 #pragma once
 
 #include <array>
@@ -86,7 +86,8 @@ class peer_maps {
   void for_each_view(Action&& action);
   // The GPU that the record names; null: it is not one of this process.
   gpu* owner_of(const share_record& record);
-  descriptor fetch(const mem::peer_range& what, const share_record& record, std::string& why_not);
+  descriptor fetch(const mem::peer_range& what, const share_record& record, std::string& why_not,
+                   bool& may_pass);
   std::string known_refusal(const view& on, int rank, const share_ticket& ticket) const;
   void remember_refusal(view& on, int rank, const share_ticket& ticket, const std::string& why);
 

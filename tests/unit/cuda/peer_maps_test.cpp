@@ -230,6 +230,46 @@ TEST_F(peer_maps_test, map__what_the_driver_refuses_is_asked_once) {
   });
 }
 
+TEST_F(peer_maps_test, map__want_of_descriptors_or_memory_passes) {
+  run_both(&offer_one_of_each, [&](int fd) {
+    static int error, opens, fetches;
+    accelerator_options options;
+    options.calls.open_process = [](int pid) {
+      errno = error;
+      return ++opens == 1 ? -1 : system_descriptor_calls().open_process(pid);
+    };
+    options.calls.fetch = [](int process, int number) {
+      errno = error;
+      return ++fetches == 1 ? -1 : system_descriptor_calls().fetch(process, number);
+    };
+    user_side here(fd, child_);
+    const mem::peer_range device = here.receive(), vmm = here.receive();
+    for (const int code : {EMFILE, ENFILE, ENOMEM}) {
+      error = code;
+      opens = fetches = 0;
+      accelerator acc(here.d, here.pointers, here.arena, options);
+      std::string why;
+      EXPECT_FALSE(acc.map(vmm, 0, why));
+      EXPECT_NE(why.find("pidfd_open: "), std::string::npos) << why;
+      EXPECT_FALSE(acc.map(vmm, 0, why));
+      EXPECT_NE(why.find("pidfd_getfd: "), std::string::npos) << why;
+      EXPECT_TRUE(acc.map(vmm, 0, why)) << why;
+    }
+    // Of the driver: with the caches of two GPUs, the second attempt has a descriptor of its own.
+    EXPECT_TRUE(here.map(device, 1)) << here.why;
+    for (const char* call : {"cuMemImportFromShareableHandle", "cuMemAddressReserve", "cuMemMap"}) {
+      mock().fail_nth(call, 1, abi::result::out_of_memory);
+      EXPECT_FALSE(here.map(vmm)) << call;
+      EXPECT_TRUE(here.says(std::string(call) + " failed")) << here.why;
+    }
+    EXPECT_TRUE(here.map(vmm)) << here.why;
+    mock().fail_nth("cuIpcOpenMemHandle", 1, abi::result::out_of_memory);
+    here.map(device);  // if another cache makes way, it is tried again
+    EXPECT_TRUE(here.map(device)) << here.why;
+    tell(fd);
+  });
+}
+
 TEST_F(peer_maps_test, has_atomics__of_the_owner_and_where_the_driver_says_so) {
   for (const bool has : {true, false}) {
     mock().reset({.peer_atomics = has});
