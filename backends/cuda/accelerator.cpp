@@ -7,6 +7,7 @@
 
 #include "backends/cuda/pointer.hpp"
 #include "lci/base/log.hpp"
+#include "lci/base/undo.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::cuda {
@@ -191,7 +192,11 @@ std::string accelerator::pin(void* at, std::size_t size) {
     if (error) {
       return text_of(g.call(), error, std::to_string(size) + " bytes of host memory");
     }
+    base::undo registered([&]() noexcept {
+      log_teardown(g.call(), g.call().mem_host_unregister(at), "cuMemHostUnregister");
+    });
     pinned_.add(at, size);
+    registered.keep();
     return "";
   } catch (const backend_error& error) {
     return error.what();

@@ -71,8 +71,10 @@ imported import_cache::use_locked(entry& found) noexcept {
 void import_cache::release(entry* used) noexcept {
   const std::lock_guard lock(mutex_);
   if (--used->users != 0) return;
-  const auto gone = retired_.find(used);
-  if (gone == retired_.end()) return;
+  const auto all = retired_.equal_range(key{used->peer, used->owner_base});
+  const auto gone = std::find_if(all.first, all.second,
+                                 [used](const auto& each) { return each.second.get() == used; });
+  if (gone == all.second) return;
   std::unique_ptr<entry> owner = std::move(gone->second);
   retired_.erase(gone);
   drop_locked(std::move(owner));
@@ -107,13 +109,13 @@ void import_cache::tidy() noexcept {
 // Takes it out of the index; unmapped now, or by its last user.
 void import_cache::retire_locked(entry& old) noexcept {
   const auto found = entries_.find(key{old.peer, old.owner_base});
+  if (old.users != 0) {
+    retired_.insert(entries_.extract(found));  // as it is: nothing is allocated
+    return;
+  }
   std::unique_ptr<entry> owner = std::move(found->second);
   entries_.erase(found);
-  if (owner->users != 0) {
-    retired_.emplace(owner.get(), std::move(owner));
-  } else {
-    drop_locked(std::move(owner));
-  }
+  drop_locked(std::move(owner));
 }
 
 imported import_cache::find(int peer, std::uint64_t base, const identity& id) noexcept {
@@ -234,16 +236,18 @@ imported import_cache::open(int peer, const share_ticket& ticket, descriptor fd,
     return {};
   }
   make_room_locked();
-  auto made = std::make_unique<entry>();
-  made->cache = this;
-  made->peer = peer;
-  made->owner_base = ticket.base;
-  made->id = ticket.id;
-  made->way = ticket.way;
-  made->size = ticket.size;
+  // Its place in the index first: once it is mapped there may be no memory for one.
+  std::map<key, std::unique_ptr<entry>> place;
+  entry& made = *place.emplace(key{peer, ticket.base}, std::make_unique<entry>()).first->second;
+  made.cache = this;
+  made.peer = peer;
+  made.owner_base = ticket.base;
+  made.id = ticket.id;
+  made.way = ticket.way;
+  made.size = ticket.size;
   failure error{abi::result::invalid_value, "the import"};
   try {
-    error = map_locked(ticket, fd, *made);
+    error = map_locked(ticket, fd, made);
   } catch (const backend_error& thrown) {
     why_not = thrown.what();
     return {};
@@ -257,9 +261,8 @@ imported import_cache::open(int peer, const share_ticket& ticket, descriptor fd,
     note(is_in_the_way || error.kind() == fault::no_memory);
     return {};
   }
-  entry& kept = *made;
-  entries_.emplace(key{peer, ticket.base}, std::move(made));
-  return use_locked(kept);
+  entries_.merge(place);
+  return use_locked(made);
 }
 
 failure import_cache::map_legacy(const share_ticket& ticket, entry& to) noexcept {

@@ -106,7 +106,7 @@ class import_cache {
   mutable std::mutex mutex_;  // guards all below
   std::map<key, std::unique_ptr<entry>> entries_;
   // Replaced while in use: unmapped by the last user. Their keys may be in entries_ again.
-  std::map<entry*, std::unique_ptr<entry>> retired_;
+  std::multimap<key, std::unique_ptr<entry>> retired_;
   std::vector<std::unique_ptr<entry>> unclosed_;
   std::uint64_t clock_ = 0;  // counts uses, for the order of the least recently used
 };

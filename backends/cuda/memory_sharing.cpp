@@ -6,6 +6,7 @@
 #include "backends/cuda/copy_stream.hpp"
 #include "backends/cuda/share.hpp"
 #include "backends/cuda/vmm_mapping.hpp"
+#include "lci/base/undo.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::cuda {
@@ -62,23 +63,24 @@ failure memory_sharing::create_vmm(gpu& on, std::size_t size, block& made,
 void* memory_sharing::allocate(std::size_t size, int device, std::string& how) {
   gpu& on = gpus_.at(device);
   const abi::functions& call = on.call();
+  const std::string what = bytes_on(size, device);
   const context_scope scope(call, on.context());
-  check(call, scope.entered(), "cuCtxPushCurrent", bytes_on(size, device));
+  check(call, scope.entered(), "cuCtxPushCurrent", what);
   block made{&on, 0};
   abi::device_ptr at = 0;
   const failure error = create_vmm(on, size, made, at);
-  how = "memory of GPU " + std::to_string(device);
-  if (!error) {
-    how += ", VMM with a posix file descriptor";
-  } else if (error.code == abi::result::out_of_memory) {
-    check(call, error.code, error.call, bytes_on(size, device));
-  } else {
+  if (error.code == abi::result::out_of_memory) check(call, error.code, error.call, what);
+  if (error) {
     made.mapped_size = 0;
-    check(call, call.mem_alloc(&at, size), "cuMemAlloc", bytes_on(size, device));
-    how += ", cuMemAlloc with CUDA IPC (" + text_of(call, error, "VMM") + ")";
+    check(call, call.mem_alloc(&at, size), "cuMemAlloc", what);
   }
+  base::undo allocated([&]() noexcept { give_back(made, at); });
+  how = "memory of GPU " + std::to_string(device) +
+        (error ? ", cuMemAlloc with CUDA IPC (" + text_of(call, error, "VMM") + ")"
+               : ", VMM with a posix file descriptor");
   const std::lock_guard lock(mutex_);
   blocks_[at] = made;
+  allocated.keep();
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(at));
 }
 
@@ -92,6 +94,10 @@ void memory_sharing::release(void* memory) noexcept {
     was = found->second;
     blocks_.erase(found);
   }
+  give_back(was, at);
+}
+
+void memory_sharing::give_back(const block& was, abi::device_ptr at) noexcept {
   const abi::functions& call = was.on->call();
   const context_scope scope(call, was.on->context());
   if (scope.entered() != abi::result::success) return;  // gone, and cuMemAlloc's memory with it

@@ -38,6 +38,7 @@ class memory_sharing final : public mem::memory_sharing {
     std::size_t mapped_size = 0;  // 0: cuMemAlloc
   };
   failure create_vmm(gpu& on, std::size_t size, block& made, abi::device_ptr& at) noexcept;
+  static void give_back(const block& was, abi::device_ptr at) noexcept;
   import_cache& cache_of(int device);
   int find_gpu(const std::string& pci);
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "backends/cuda/errors.hpp"
+#include "lci/base/undo.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::cuda {
@@ -37,8 +38,10 @@ void* user_allocators::allocate(std::size_t size, int device, bool pinned) {
     check(on->call(), on->call().mem_alloc(&at, bytes), "cuMemAlloc", what);
     memory = reinterpret_cast<void*>(static_cast<std::uintptr_t>(at));
   }
+  base::undo allocated([&]() noexcept { give_back({on, pinned}, memory); });
   const std::lock_guard lock(mutex_);
   blocks_[memory] = {on, pinned};
+  allocated.keep();
   return memory;
 }
 
@@ -52,6 +55,10 @@ void user_allocators::release(void* memory) {
     was = found->second;
     blocks_.erase(found);
   }
+  give_back(was, memory);
+}
+
+void user_allocators::give_back(const block& was, void* memory) noexcept {
   const context_scope scope(was.on->call(), was.on->context());
   if (scope.entered() != abi::result::success) return;  // gone, and the memory with it
   if (was.is_pinned)

@@ -28,6 +28,7 @@ class user_allocators {
     bool is_pinned;
   };
   std::shared_ptr<gpu> use(int device);
+  static void give_back(const block& was, void* memory) noexcept;
 
   driver& driver_;
   std::mutex mutex_;  // guards all below

@@ -50,6 +50,7 @@ class control final : public test::mock_cuda {
   std::size_t queued_bytes() override;
   void fail_nth(const std::string& call, int n, result code) override;
   void break_next_operation(result code) override;
+  void call_around(void (*before)() noexcept, void (*after)() noexcept) override;
   std::size_t count(const std::string& call) override;
   void forget_counts() override;
   std::size_t context_depth() override { return depth_of_this_thread(); }
@@ -91,6 +92,7 @@ void control::reset(const test::mock_config& config) {
   s.counts.clear();
   s.failures.clear();
   s.blocking.clear();
+  s.before = s.after = nullptr;
   s.started = s.watching = s.capturing = s.capture_spoilt = false;
   s.started_in = 0;
   s.break_next = result::success;
@@ -268,6 +270,12 @@ void control::fail_nth(const std::string& call, int n, result code) {
 void control::break_next_operation(result code) {
   const std::lock_guard lock(the().mutex);
   the().break_next = code;
+}
+
+void control::call_around(void (*before)() noexcept, void (*after)() noexcept) {
+  const std::lock_guard lock(the().mutex);
+  the().before = before;
+  the().after = after;
 }
 
 std::size_t control::count(const std::string& call) {

@@ -73,6 +73,10 @@ class mock_cuda {
   // The stream's next operation fails and so does everything behind it: a sticky error.
   virtual void break_next_operation(cuda::abi::result code) = 0;
 
+  // What each call of the driver does first and last, until reset(): tests whose allocations fail
+  // spare the driver's own.
+  virtual void call_around(void (*before)() noexcept, void (*after)() noexcept) = 0;
+
   // What happened.
   virtual std::size_t count(const std::string& call) = 0;
   virtual void forget_counts() = 0;

@@ -133,6 +133,8 @@ struct state {
   std::map<unsigned long long, int> handle_references;
   std::map<std::string, std::size_t> counts;
   std::map<std::string, planned_failure> failures;
+  void (*before)() noexcept = nullptr;  // see call_around()
+  void (*after)() noexcept = nullptr;
   std::vector<std::string> blocking;
   bool watching = false;
   bool capturing = false, capture_spoilt = false;
@@ -162,9 +164,24 @@ std::size_t depth_of_this_thread();
 // Counts the call, answers a planned failure, else runs `body` under the lock.
 enum class needs { nothing, started, context };
 result enter(const char* name, needs what);
+class surrounded {
+ public:
+  surrounded() noexcept : after_(the().after) {
+    if (the().before != nullptr) the().before();
+  }
+  ~surrounded() {
+    if (after_ != nullptr) after_();
+  }
+  surrounded(const surrounded&) = delete;
+  surrounded& operator=(const surrounded&) = delete;
+
+ private:
+  void (*const after_)() noexcept;
+};
 template <class Body>
 result guarded(const char* name, needs what, Body&& body) {
   const std::lock_guard lock(the().mutex);
+  const surrounded by_the_test;
   if (const result early = enter(name, what); early != result::success) return early;
   return body(the());
 }

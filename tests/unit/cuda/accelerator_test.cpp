@@ -2,7 +2,10 @@
 // own: copy_batcher, share_records, peer_maps.
 #include "backends/cuda/accelerator.hpp"
 
+#include <new>
+
 #include "lci/errors.hpp"
+#include "tests/support/failing_new/each_allocation.hpp"
 #include "tests/unit/cuda/accelerator_fixture.hpp"
 
 namespace lci::cuda {
@@ -59,6 +62,27 @@ TEST_F(accelerator_test, pin__each_failing_call_is_a_sentence) {
   acc_->unpin(memory.data());
   EXPECT_EQ(mock().count("cuMemHostUnregister"), 0u);
   EXPECT_EQ(acc_->pin(memory.data(), memory.size()), "");  // the fixture looks whether it is undone
+}
+
+TEST_F(accelerator_test, pin__want_of_host_memory_leaves_nothing_registered) {
+  std::vector<std::byte> memory(16 * KIB);
+  EXPECT_EQ(acc_->pin(memory.data(), memory.size()), "");  // with the context, which stays
+  acc_->unpin(memory.data());
+  mock().call_around(&test::pause_failing_new, &test::resume_failing_new);
+  test::for_each_allocation([&](std::uint64_t n) {
+    bool has_fired = false;
+    {
+      const test::fail_nth_new failing(n);
+      try {
+        acc_->pin(memory.data(), memory.size());
+      } catch (const std::bad_alloc&) {
+      }
+      acc_->unpin(memory.data());
+      has_fired = failing.fired();
+    }
+    EXPECT_EQ(mock().count("cuMemHostRegister"), mock().count("cuMemHostUnregister"));
+    return has_fired;
+  });
 }
 
 TEST_F(accelerator_test, pin__a_gpu_that_is_lost_is_a_sentence_and_unpin_harmless) {

@@ -5,7 +5,9 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <new>
 
+#include "tests/support/failing_new/each_allocation.hpp"
 #include "tests/unit/cuda/import_fixture.hpp"
 
 namespace lci::cuda::importing {
@@ -78,7 +80,9 @@ TEST_F(import_test, find__another_identity_drops_the_mapping_once_nobody_uses_it
         ASSERT_TRUE(use);
         identity later = ticket.id;
         ++later.buffer_id;
+        const test::fail_nth_new counting(0);
         EXPECT_FALSE(cache.find(PEER, ticket.base, later));
+        EXPECT_EQ(counting.count(), 0u) << "there may be no memory";
         EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 0u);  // a copy may be under way
         EXPECT_NE(mock().contents(reinterpret_cast<void*>(use.base())), nullptr);
         use = imported();
@@ -249,6 +253,36 @@ TEST_F(import_test, open__each_failing_call_is_a_sentence_and_leaves_nothing) {
         descriptor good;
         t = w.receive(good);
         EXPECT_TRUE(cache.open(PEER, t, std::move(good), why)) << why;
+        w.tell();
+      });
+}
+
+TEST_F(import_test, open__want_of_host_memory_leaves_no_mapping) {
+  run([](wire w) { offer(w, 2); },
+      [](wire w) {
+        side here;
+        import_cache cache(here.gpus.at(0));
+        descriptor none;
+        std::string why;
+        const imported first = cache.open(PEER, w.receive(none), {}, why);  // with the context
+        EXPECT_TRUE(first) << why;
+        const share_ticket ticket = w.receive(none);
+        mock().forget_counts();
+        mock().call_around(&test::pause_failing_new, &test::resume_failing_new);
+        test::for_each_allocation([&](std::uint64_t n) {
+          bool has_fired = false;
+          {
+            const test::fail_nth_new failing(n);
+            try {
+              cache.open(PEER, ticket, {}, why);
+            } catch (const std::bad_alloc&) {
+            }
+            has_fired = failing.fired();
+          }
+          cache.drop_unused(PEER, ticket.base);
+          EXPECT_EQ(mock().count("cuIpcOpenMemHandle"), mock().count("cuIpcCloseMemHandle"));
+          return has_fired;
+        });
         w.tell();
       });
 }

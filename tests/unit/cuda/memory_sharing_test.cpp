@@ -1,9 +1,11 @@
 #include "backends/cuda/memory_sharing.hpp"
 
 #include <memory>
+#include <new>
 
 #include "lci/errors.hpp"
 #include "tests/support/descriptor_passing.hpp"
+#include "tests/support/failing_new/each_allocation.hpp"
 #include "tests/support/sizes.hpp"
 #include "tests/unit/cuda/fixture.hpp"
 #include "tests/unit/cuda/two_processes.hpp"
@@ -67,6 +69,29 @@ TEST_F(memory_sharing_test, allocate__each_failing_call_falls_back_or_throws_and
   EXPECT_THROW(sharing_->allocate(~std::size_t{0}, 0, how_), backend_error);
   EXPECT_THROW(sharing_->allocate(MIB, 2, how_), backend_error);
   EXPECT_THROW(sharing_->allocate(MIB, -3, how_), backend_error);
+}
+
+TEST_F(memory_sharing_test, allocate__want_of_host_memory_leaves_nothing) {
+  for (const bool has_vmm : {true, false}) {
+    restart({.vmm_descriptors = has_vmm});
+    sharing_->release(sharing_->allocate(MIB, 0, how_));  // with the context, which stays
+    mock().call_around(&test::pause_failing_new, &test::resume_failing_new);
+    test::for_each_allocation([&](std::uint64_t n) {
+      bool has_fired = false;
+      {
+        const test::fail_nth_new failing(n);
+        std::string how;
+        try {
+          sharing_->release(sharing_->allocate(MIB, 0, how));
+        } catch (const std::bad_alloc&) {
+        }
+        has_fired = failing.fired();
+      }
+      EXPECT_EQ(mock().count("cuMemMap"), mock().count("cuMemUnmap"));
+      EXPECT_EQ(mock().count("cuMemAlloc"), mock().count("cuMemFree"));
+      return has_fired;
+    });
+  }
 }
 
 TEST_F(memory_sharing_test, export_range__kinds_that_cannot_are_named) {

@@ -1,7 +1,10 @@
 #include "backends/cuda/user_allocators.hpp"
 
+#include <new>
+
 #include "backends/cuda/pointer.hpp"
 #include "lci/errors.hpp"
+#include "tests/support/failing_new/each_allocation.hpp"
 #include "tests/unit/cuda/fixture.hpp"
 
 namespace lci::cuda {
@@ -52,6 +55,29 @@ TEST_F(user_memory_test, failures__name_the_call_and_the_memory) {
   EXPECT_TRUE(throws_with<backend_error>([&] { memory_.allocate(8, 0, true); },
                                          {"cuMemHostAlloc", "8 bytes of pinned memory"}));
   EXPECT_EQ(mock().context_depth(), 0u);
+}
+
+TEST_F(user_memory_test, allocate__want_of_host_memory_leaves_nothing) {
+  void* const first = memory_.allocate(100, 0, false);  // with the context, which stays
+  mock().forget_counts();
+  mock().call_around(&test::pause_failing_new, &test::resume_failing_new);
+  for (const bool pinned : {false, true}) {
+    test::for_each_allocation([&](std::uint64_t n) {
+      bool has_fired = false;
+      {
+        const test::fail_nth_new failing(n);
+        try {
+          memory_.release(memory_.allocate(100, 0, pinned));
+        } catch (const std::bad_alloc&) {
+        }
+        has_fired = failing.fired();
+      }
+      EXPECT_EQ(mock().count("cuMemAlloc"), mock().count("cuMemFree"));
+      EXPECT_EQ(mock().count("cuMemHostAlloc"), mock().count("cuMemFreeHost"));
+      return has_fired;
+    });
+  }
+  memory_.release(first);
 }
 
 TEST_F(user_memory_test, release__of_anything_else_is_refused) {
