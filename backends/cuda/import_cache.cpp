@@ -131,12 +131,6 @@ imported import_cache::find_locked(int peer, std::uint64_t base, const identity&
   return {};
 }
 
-void import_cache::drop(int peer, std::uint64_t base) noexcept {
-  const std::lock_guard lock(mutex_);
-  const auto found = entries_.find(key{peer, base});
-  if (found != entries_.end()) retire_locked(*found->second);
-}
-
 void import_cache::drop_unused(int peer, std::uint64_t base) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(key{peer, base});

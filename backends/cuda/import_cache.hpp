@@ -2,9 +2,9 @@
 // kept: found by peer and the owner's address, valid only for the owner's identity of it. Callers:
 // the GPU paths between processes. Threads: shared; open() may take milliseconds under the lock.
 // Always true: a mapping in use (`imported` alive) is never unmapped. It is dropped at its next use
-// with another identity, when the owner has other memory at some of its addresses, when its owner
-// deregisters, when the peer goes, or as the one not used for longest when there are too many.
-// Until then the peer's memory stays resident, freed or not.
+// with another identity, when the owner has other memory at some of its addresses, when the peer
+// goes, or as the one not used for longest when there are too many. Nothing tells us that its owner
+// has deregistered or freed it: until then the peer's memory stays resident.
 #pragma once
 
 #include <atomic>
@@ -67,7 +67,6 @@ class import_cache {
   imported open(int peer, const share_ticket& ticket, descriptor fd, std::string& why_not,
                 bool* may_pass = nullptr);
 
-  void drop(int peer, std::uint64_t base) noexcept;  // its owner has deregistered it
   // For users that keep nothing: unmapped now if nobody has it in use.
   void drop_unused(int peer, std::uint64_t base) noexcept;
   void drop_peer(int peer) noexcept;  // died or left

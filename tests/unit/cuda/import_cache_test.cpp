@@ -163,7 +163,7 @@ TEST_F(import_test, streams_that_wait__hold_up_closing_and_not_the_other_way_rou
       });
 }
 
-TEST_F(import_test, drop__at_deregistration_and_with_the_peer) {
+TEST_F(import_test, drop__of_one_that_is_not_used_and_with_the_peer) {
   run([](wire w) { offer(w, 3); },
       [](wire w) {
         side here;
@@ -173,8 +173,8 @@ TEST_F(import_test, drop__at_deregistration_and_with_the_peer) {
         share_ticket last;
         for (int i = 0; i < 3; ++i) cache.open(PEER + i / 2, last = w.receive(none), {}, why);
         EXPECT_EQ(cache.size(), 3u);
-        cache.drop(PEER + 1, last.base);
-        cache.drop(PEER + 1, last.base);
+        cache.drop_unused(PEER + 1, last.base);
+        cache.drop_unused(PEER + 1, last.base);
         EXPECT_EQ(cache.size(), 2u);
         cache.drop_peer(PEER + 7);
         cache.drop_peer(PEER);
