@@ -166,6 +166,10 @@ mem::share_place accelerator::share(const void* at, std::size_t size, std::strin
   return records_.share(at, size, why_not);
 }
 
+void accelerator::hold_share(const mem::share_place& place, int change) noexcept {
+  records_.hold(place, change);
+}
+
 mem::mapped_memory accelerator::map(const mem::peer_range& what, int device, std::string& why_not) {
   mem::mapped_memory found = peers_.map(what, device, why_not);
   if (found) note_use(device);

@@ -56,6 +56,7 @@ class accelerator final : public mem::accelerator {
   bool deliver(mem::delivery_job& job) noexcept override;
   std::size_t poll() noexcept override;
   mem::share_place share(const void* at, std::size_t size, std::string& why_not) override;
+  void hold_share(const mem::share_place& place, int change) noexcept override;
   mem::mapped_memory map(const mem::peer_range& what, int device, std::string& why_not) override;
   bool has_peer_atomics(const mem::peer_range& what, int device) noexcept override;
   void forget(int rank) noexcept override;

@@ -123,6 +123,15 @@ mem::share_place share_records::share(const void* at, std::size_t size, std::str
   return {};
 }
 
+void share_records::hold(const mem::share_place& place, int change) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (auto& [base, each] : entries_) {
+    if (each.check != place.check || arena_.offset_of(each.shared) != place.record) continue;
+    if (change > 0 || each.holds != 0) each.holds += static_cast<std::size_t>(change);
+    return;
+  }
+}
+
 mem::share_place share_records::publish_locked(const allocation& what, exported out) {
   share_record record;
   record.ticket = out.ticket;
@@ -135,12 +144,14 @@ mem::share_place share_records::publish_locked(const allocation& what, exported 
   to.size = what.size;
   to.check = share_record::check_of(bytes);
   to.last_use = ++clock_;
+  to.holds = 0;  // those were of what was here before
   share_record::write(to.shared, bytes);
   to.fd = std::move(out.fd);  // closes the one before, whose number nobody finds any more
   return place_of(to);
 }
 
-// The record to write: the one of that base, the least recently used of too many, or a fresh one.
+// The record to write: the one of that base, the least recently used of too many (one that is held
+// only if all are), or a fresh one.
 share_records::entry& share_records::room_locked(abi::device_ptr base, bool with_descriptor) {
   if (with_descriptor) close_stale_locked();
   const auto known = entries_.find(base);
@@ -160,10 +171,14 @@ share_records::entry& share_records::room_locked(abi::device_ptr base, bool with
 }
 
 share_records::map::iterator share_records::oldest_locked(bool with_descriptor) noexcept {
+  const auto is_older = [](const entry& a, const entry& b) {
+    const bool is_held = a.holds != 0;
+    return is_held != (b.holds != 0) ? !is_held : a.last_use < b.last_use;
+  };
   auto oldest = entries_.end();
   for (auto each = entries_.begin(); each != entries_.end(); ++each) {
     if (with_descriptor && !each->second.fd) continue;
-    if (oldest == entries_.end() || each->second.last_use < oldest->second.last_use) oldest = each;
+    if (oldest == entries_.end() || is_older(each->second, oldest->second)) oldest = each;
   }
   return oldest;
 }

@@ -56,6 +56,8 @@ class share_records {
   // The record of the allocation that holds [at, at + size): two look-ups where it was asked for
   // before. record 0: `why_not` is a sentence.
   mem::share_place share(const void* at, std::size_t size, std::string& why_not);
+  // As mem::accelerator::hold_share(). The place of what was written anew meanwhile is ignored.
+  void hold(const mem::share_place& place, int change) noexcept;
   std::size_t size() const;
 
  private:
@@ -66,6 +68,7 @@ class share_records {
     std::uint32_t check = 0;
     descriptor fd;
     std::uint64_t last_use = 0;
+    std::size_t holds = 0;  // of who goes on naming it
   };
   using map = std::unordered_map<abi::device_ptr, entry>;
 

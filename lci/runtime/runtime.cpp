@@ -93,7 +93,9 @@ mr_impl_t::mr_impl_t(net_context_impl_t& network, void* a, std::size_t n)
   base::undo entry([this]() noexcept { withdraw(); });
   if (place.kind != mem::mem_kind::host) {
     std::string why_not;
-    region.share = owner.shared.gpu.gpus.running()->share(address, size, why_not);
+    mem::accelerator& gpus = *owner.shared.gpu.gpus.running();
+    region.share = shared_ = gpus.share(address, size, why_not);
+    gpus.hold_share(shared_, 1);
     if (region.share.record == 0)
       base::log::info("runtime", "local peers reach %zu bytes of %s through host memory: %s", size,
                       place.domain->describe(address).c_str(), why_not.c_str());
@@ -117,8 +119,10 @@ mr_impl_t::~mr_impl_t() {
 
 void mr_impl_t::withdraw() noexcept {
   owner.core.regions.erase(name);
-  if (place.kind != mem::mem_kind::host && owner.shared.gpu.gpus.running() != nullptr)
-    owner.shared.gpu.gpus.running()->tidy();
+  mem::accelerator* const gpus = owner.shared.gpu.gpus.running();
+  if (place.kind == mem::mem_kind::host || gpus == nullptr) return;
+  gpus->hold_share(shared_, -1);
+  gpus->tidy();
 }
 
 runtime_impl_t::runtime_impl_t(const runtime_attr_t& wanted, const runtime::job_member& of)

@@ -114,6 +114,7 @@ class mr_impl_t : public base::live_object<mr_impl_t> {
 
  private:
   void withdraw() noexcept;
+  mem::share_place shared_;  // what peers of this machine are told to find it by
 };
 
 // Collectives that have not ended. Threads: shared; end_all() expects no other thread inside.

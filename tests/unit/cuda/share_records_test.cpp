@@ -129,6 +129,37 @@ TEST_F(share_records_test, share__the_least_recently_used_of_too_many_is_written
   EXPECT_TRUE(record_at(again));
 }
 
+TEST_F(share_records_test, hold__others_are_written_anew_first) {
+  for (const bool with_descriptors : {false, true}) {
+    make(with_descriptors ? 8 : 2, 2);
+    const auto share_one = [&] { return share(with_descriptors ? vmm() : gpu_memory(MIB)); };
+    const mem::share_place held = share_one();
+    records_->hold(held, 1);
+    records_->hold(held, 1);
+    records_->hold(held, -1);
+    mem::share_place other = share_one();
+    for (int i = 0; i < 3; ++i) {
+      const mem::share_place next = share_one();
+      EXPECT_EQ(next.record, other.record) << "its place was needed";
+      other = next;
+    }
+    EXPECT_TRUE(record_at(held));
+    records_->hold(other, 1);
+    const mem::share_place third = share_one();
+    EXPECT_EQ(third.record, held.record) << "all are held, and this one was used before";
+    EXPECT_FALSE(record_at(held));
+    records_->hold(held, -1);  // it was written anew: another one's
+    share_one();
+    EXPECT_FALSE(record_at(third)) << "nobody holds it";
+    EXPECT_TRUE(record_at(other));
+    records_->hold(other, -1);
+    records_->hold(other, -1);  // nobody is left
+    share_one();
+    EXPECT_FALSE(record_at(other));
+    EXPECT_EQ(records_->size(), 2u);
+  }
+}
+
 TEST_F(share_records_test, share__descriptors_are_bounded) {
   make(8, 2);
   const mem::share_place device = share(gpu_memory(MIB));
