@@ -59,7 +59,7 @@ bool core::progress_locked(time now, bool with_sockets) {
     }
   }
   settle_locked();
-  return any || !calls_.empty();
+  return any || has_ended || !calls_.empty();
 }
 
 // Whether something has come to a device; a few looks, since this is what a spinning thread does.

@@ -226,7 +226,9 @@ bool link::end_late(time now) {
     while (is_to_poll() && poll()) any = true;
     any |= release_landed();
   }
+  const std::size_t held = regions_.count();
   for (const std::uint64_t memory : regions_.expire(now)) tell(withdrawn{memory});
+  any |= regions_.count() != held;  // somebody may wait for the end of one
   any |= expire(now);
   return any;
 }

@@ -1,5 +1,7 @@
 // Keys between two transports: what they allow, how they end, and what forged ones do.
 #include <algorithm>
+#include <chrono>
+#include <future>
 #include <random>
 
 #include "both_ends.hpp"
@@ -96,6 +98,24 @@ TEST_F(keys, revoke_and_wait__until_the_peer_has_released_it) {
   EXPECT_FALSE(target.revoke_and_wait(0));  // the other side is in this thread
   for (int i = 0; i < 10; ++i) a.process();
   EXPECT_TRUE(target.revoke_and_wait(10));
+}
+
+// The peer says nothing, and only the thread moves the owner.
+TEST(keys_of_a_thread, revoke_and_wait__ends_with_the_time_of_a_silent_peer) {
+  std::vector<std::uint8_t> there(8), here(8, 9);
+  lci::transport_options options = usual();
+  options.progress_thread = true;
+  lci::transport owner(options), user(usual());
+  lci::memory target(there.data(), there.size()), local(here.data(), here.size());
+  user.connect(owner.bind());
+  const lci::transfer done = user.write(local.view(), target.remote());
+  ASSERT_TRUE(run({&user}, [&] { return done.is_done(); }));
+  done.get();
+  std::future<bool> over =
+      std::async(std::launch::async, [&] { return target.revoke_and_wait(-1); });
+  EXPECT_EQ(over.wait_for(std::chrono::minutes(2)), std::future_status::ready);
+  user.close();  // it ends in any case
+  EXPECT_TRUE(over.get());
 }
 
 // Writes to two memories, of which one is revoked while the notification is not sent.
