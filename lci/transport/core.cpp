@@ -169,7 +169,7 @@ bool core::connected() {
 void core::close(link& one) {
   std::unique_lock lock(mutex_);
   one.end(nullptr, "closed by this side");
-  set_timer_locked({});  // the link is to be taken out
+  drop_ended_locked();
   tell_waiters_locked();
   run_calls(lock);
 }
@@ -231,9 +231,13 @@ transfer core::submit(link* given, std::span<const request> all, const char* wha
   std::unique_lock lock(mutex_);
   link& to = given != nullptr ? *given : *only_link_locked();
   for (std::size_t i = 0; i < all.size(); ++i) op->pieces[i].key = to.key_of(all[i].remote.key());
-  if (!to.write_now(*op) && to.submit(op)) tell_waiters_locked();
+  const bool is_to_tell = !to.write_now(*op) && to.submit(op);
   to.settle();
   if (to.needs_timer()) set_timer_locked({});
+  if (is_to_tell) {
+    if (to.now() == link::state::closed) drop_ended_locked();  // `to` may have gone with it
+    tell_waiters_locked();
+  }
   run_calls(lock);
   return transfer(std::move(op));
 }

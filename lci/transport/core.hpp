@@ -3,7 +3,8 @@
 // name it weakly. Threads: shared, except construction and shut_down(). Functions that end in
 // _locked need mutex_.
 // Always true: callbacks run with no lock held; while the transport has something to do that no
-// descriptor of a peer will tell, its timer is armed; else its descriptor is quiet.
+// descriptor of a peer will tell, its timer is armed; else its descriptor is quiet; while nobody
+// has the lock, no link that has ended is among its links.
 #pragma once
 
 #include <condition_variable>
@@ -88,6 +89,8 @@ class core final : public link_owner, public std::enable_shared_from_this<core> 
 
   bool progress_locked(time now, bool with_sockets);
   bool poll_locked();
+  // Takes out the links that have ended, and ends what waits for the peers that are lost.
+  void drop_ended_locked();
   void adopt_locked();
   void settle_locked();
   void turn_locked(bool awake);

@@ -37,44 +37,47 @@ bool core::progress_locked(time now, bool with_sockets) {
     has_ended |= links_[i]->now() == link::state::closed;
     if (links_[i] == called_ && called_->now() == link::state::connected) called_ = nullptr;
   }
-  if (has_ended) {
-    std::erase_if(links_, [&](const auto& one) {
-      if (one->now() != link::state::closed) return false;
-      last_problem_ = one->problem();
-      last_why_ = one->why();
-      if (one == called_) {
-        refused_ = one->problem();
-        called_ = nullptr;
-      }
-      return true;
-    });
-    // Else a program that never calls accept() would keep all peers that it ever had.
-    std::erase_if(accepted_, [](const auto& one) { return one->now() == link::state::closed; });
-    if (is_lost_locked()) {
-      for (const auto& one : note_waiters_)
-        one->end(std::make_exception_ptr(peer_failure_error(
-                     next_number_ - 1, "next_write: the last peer is lost: " + last_why_)),
-                 calls_);
-      note_waiters_.clear();
-    }
-  }
+  if (has_ended) drop_ended_locked();
   settle_locked();
   return any || has_ended || !calls_.empty();
 }
 
+void core::drop_ended_locked() {
+  std::erase_if(links_, [&](const auto& one) {
+    if (one->now() != link::state::closed) return false;
+    last_problem_ = one->problem();
+    last_why_ = one->why();
+    if (one == called_) {
+      refused_ = one->problem();
+      called_ = nullptr;
+    }
+    return true;
+  });
+  // Else a program that never calls accept() would keep all peers that it ever had.
+  std::erase_if(accepted_, [](const auto& one) { return one->now() == link::state::closed; });
+  if (is_lost_locked()) {
+    for (const auto& one : note_waiters_)
+      one->end(std::make_exception_ptr(peer_failure_error(
+                   next_number_ - 1, "next_write: the last peer is lost: " + last_why_)),
+               calls_);
+    note_waiters_.clear();
+  }
+}
+
 // Whether something has come to a device; a few looks, since this is what a spinning thread does.
 bool core::poll_locked() {
-  bool any = false;
+  bool any = false, has_ended = false;
   for (int i = 0; i < POLLS && !any; ++i) {
     for (const auto& one : links_) {
       try {
         any |= one->poll();
       } catch (const std::exception& e) {
         one->end(std::current_exception(), e.what());
-        any = true;
+        any = has_ended = true;
       }
     }
   }
+  if (has_ended) drop_ended_locked();
   return any;
 }
 

@@ -225,6 +225,34 @@ TEST(peers, closed_before_it_came__is_not_revived) {
   EXPECT_NE(first.why_closed(), "");
 }
 
+TEST(peers, closed_by_this_side__another_may_come_at_once) {
+  lci::transport a(usual()), b(usual()), c(usual());
+  std::uint8_t byte = 1, there = 0;
+  lci::memory source(&byte, 1), target(&there, 1);
+  b.connect(a.bind());
+  ASSERT_TRUE(run({&a, &b}, [&] { return a.connected() && b.connected(); }));
+  b.peers().front().close();
+  EXPECT_TRUE(b.peers().empty());
+  EXPECT_FALSE(b.connected());
+  b.connect(c.bind());
+  EXPECT_EQ(b.peers().size(), 1u);
+  const lci::transfer write = b.write(source.view(), target.remote());
+  ASSERT_TRUE(run({&b, &c}, [&] { return write.is_done(); }));
+  EXPECT_NO_THROW(write.get());
+}
+
+TEST(peers, closed_by_this_side__not_accepted_any_more) {
+  lci::transport a(usual()), b(usual()), c(usual());
+  const std::string url = a.bind();
+  b.connect(url);
+  c.connect(url);
+  ASSERT_TRUE(run({&a, &b, &c}, [&] { return a.peers().size() == 2 && a.connected(); }));
+  const int second = a.peers()[1].number();
+  a.peers()[0].close();
+  EXPECT_EQ(a.accept().number(), second);
+  EXPECT_FALSE(a.accept().is_valid());
+}
+
 TEST(peers, kept_beyond_their_transport) {
   lci::transport::peer of_caller, of_listener;
   {
