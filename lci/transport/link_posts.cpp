@@ -249,7 +249,7 @@ void link::drop(const std::shared_ptr<operation>& op, std::exception_ptr problem
 
 bool link::cancel(operation& op, std::exception_ptr problem) {
   if (op.is_done()) return false;
-  const bool had_begun = op.has_begun();
+  const bool had_begun = op.has_begun() || op.has_notified;
   drop(op.shared_from_this(), std::move(problem));
   return !had_begun;
 }

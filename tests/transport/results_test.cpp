@@ -214,6 +214,25 @@ TEST(results, cancel__before_anything_was_started) {
   e.note_of(e.b);  // not for the waiter that has gone
 }
 
+// Over a network it is under way for a while.
+TEST(results, cancel__a_notification_alone) {
+  both_ends e;
+  e.connect();
+  lci::transfer_options options;
+  options.notify = true;
+  options.tag = 1;
+  e.a.submit(lci::transport::batch(), options);
+  EXPECT_EQ(e.note_of(e.b).tag, 1u);
+  options.tag = 2;
+  const lci::transfer second = e.a.submit(lci::transport::batch(), options);
+  const bool was_clean = second.cancel();
+  // Two that are under way at once may come in either order.
+  ASSERT_TRUE(run({&e.a, &e.b}, [&] { return !second.is_in_use(); }));
+  options.tag = 3;
+  e.a.submit(lci::transport::batch(), options);
+  EXPECT_EQ(e.note_of(e.b).tag, was_clean ? 3u : 2u);
+}
+
 TEST(results, limit__of_what_never_begins) {
   lci::transport alone(usual());
   alone.bind();
