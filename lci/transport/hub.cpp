@@ -66,6 +66,7 @@ setup_options checked(setup_options options) {
     if (one != "shm" && one != "ibv" && one != "ofi")
       throw argument_error("transport: the provider \"" + one + "\" is none of shm, ibv, ofi");
   address_of(options.address, 0);
+  if (!options.key.empty()) static_cast<void>(boot::job_key(options.key));
   return options;
 }
 

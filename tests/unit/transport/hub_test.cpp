@@ -270,6 +270,10 @@ TEST_F(hub_test, options__nonsense_is_refused_by_name) {
   EXPECT_THAT(refusal([](auto& o) { o.port = 70000; }), HasSubstr("70000"));
   EXPECT_THAT(refusal([](auto& o) { o.providers = {"smoke"}; }), HasSubstr("\"smoke\""));
   EXPECT_THAT(refusal([](auto& o) { o.key = "short"; }), HasSubstr("5 bytes"));
+  // Before it listens, and where it only calls.
+  setup_options with_short_key = test::patient();
+  with_short_key.key = "short";
+  EXPECT_THROW(hub{with_short_key}, argument_error);
   EXPECT_THAT(refusal([](auto& o) { o.timeout_s = 0; }), HasSubstr("timeout_s"));
   EXPECT_THAT(refusal([](auto& o) { o.address = "192.0.2.1"; }), HasSubstr("listen at 192.0.2.1"));
 }
