@@ -248,6 +248,9 @@ bool core::cancel(operation& op) {
   bool is_clean = false;
   if (const std::shared_ptr<link> of = op.of.lock()) {
     is_clean = of->cancel(op, problem);
+    of->settle();
+    if (of->needs_timer()) set_timer_locked({});
+    if (of->now() == link::state::closed) drop_ended_locked();
   } else if (!op.is_done()) {
     std::erase_if(note_waiters_, [&](const auto& one) { return one.get() == &op; });
     op.end(problem, calls_);

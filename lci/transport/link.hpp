@@ -150,6 +150,7 @@ class link : public std::enable_shared_from_this<link> {
   bool take_last(bool& any) noexcept;
 
   bool post_all();
+  void post_or_end() noexcept;
   static constexpr std::size_t MOST_COPIED = 64;  // bytes of a write that needs no registration
   enum class step { posted, later, dropped };
   step post_next(operation& op);

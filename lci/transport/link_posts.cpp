@@ -43,12 +43,16 @@ bool link::submit(std::shared_ptr<operation> op) {
   if (op->due != time::max()) ++limited_;
   queue_.push_back(std::move(op));
   if (state_ != state::connected || peer_notes_ == 0) return false;
+  post_or_end();
+  return had_others || state_ == state::closed;
+}
+
+void link::post_or_end() noexcept {
   try {
     post_all();
   } catch (const std::exception& e) {
     end(std::current_exception(), e.what());
   }
-  return had_others || state_ == state::closed;
 }
 
 std::exception_ptr link::refusal(const operation& op, const std::string& why) const {
@@ -251,6 +255,8 @@ bool link::cancel(operation& op, std::exception_ptr problem) {
   if (op.is_done()) return false;
   const bool had_begun = op.has_begun() || op.has_notified;
   drop(op.shared_from_this(), std::move(problem));
+  // What stood behind it may need nobody else.
+  if (state_ == state::connected && !is_pair_closed()) post_or_end();
   return !had_begun;
 }
 

@@ -214,6 +214,22 @@ TEST(results, cancel__before_anything_was_started) {
   e.note_of(e.b);  // not for the waiter that has gone
 }
 
+// The first one waits for an answer of the peer; over shared memory the second one needs none.
+TEST(results, cancel__what_stood_behind_it_goes) {
+  both_ends e;
+  e.connect();
+  if (e.a.describe().find("by shared memory") == std::string::npos) GTEST_SKIP();
+  two_buffers m(8), other(8);
+  ASSERT_TRUE(e.run_both(e.a.write(m.local.view(), m.target.remote())));
+  const lci::transfer first = e.a.write(m.local.view(), other.target.remote());
+  const lci::transfer second = e.a.write(m.local.view(), m.target.remote(), true, 5);
+  EXPECT_TRUE(first.cancel());
+  // Nobody calls a any more.
+  lci::notification note;
+  ASSERT_TRUE(run({&e.b}, [&] { return e.b.wait_for_write(0, &note); }));
+  EXPECT_EQ(note.tag, 5u);
+}
+
 // Over a network it is under way for a while.
 TEST(results, cancel__a_notification_alone) {
   both_ends e;
