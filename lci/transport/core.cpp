@@ -10,6 +10,7 @@
 #include "lci/base/log.hpp"
 #include "lci/base/undo.hpp"
 #include "lci/errors.hpp"
+#include "lci/runtime/global.hpp"
 
 namespace lci::transports {
 
@@ -72,8 +73,13 @@ void core::shut_down() noexcept {
   }
 }
 
+std::unique_lock<std::mutex> core::enter(const char* what) const {
+  runtime::refuse_fork(what);
+  return std::unique_lock(mutex_);
+}
+
 std::string core::bind() {
-  const std::lock_guard lock(mutex_);
+  const std::unique_lock lock = enter("bind");
   if (is_closed_) throw argument_error("bind: the transport is closed");
   if (url_.empty()) url_ = hub_.bind();
   return url_;
@@ -99,7 +105,7 @@ std::shared_ptr<link> core::add_locked(std::shared_ptr<pair> one) {
 }
 
 std::shared_ptr<link> core::connect(const std::string& url) {
-  const std::lock_guard lock(mutex_);
+  const std::unique_lock lock = enter("connect");
   if (is_closed_) throw argument_error("connect: the transport is closed");
   std::shared_ptr<pair> one = hub_.connect(url);
   refused_ = nullptr;
@@ -121,7 +127,7 @@ void core::adopt_locked() {
 }
 
 std::shared_ptr<link> core::accept() {
-  const std::lock_guard lock(mutex_);
+  const std::unique_lock lock = enter("accept");
   if (accepted_.empty()) return nullptr;
   std::shared_ptr<link> one = std::move(accepted_.front());
   accepted_.pop_front();
@@ -129,7 +135,7 @@ std::shared_ptr<link> core::accept() {
 }
 
 std::vector<std::shared_ptr<link>> core::links() {
-  const std::lock_guard lock(mutex_);
+  const std::unique_lock lock = enter("peers");
   return links_;
 }
 
@@ -162,12 +168,12 @@ void core::throw_lost_locked() const {
 }
 
 bool core::connected() {
-  const std::lock_guard lock(mutex_);
+  const std::unique_lock lock = enter("connected");
   return connected_locked();
 }
 
 void core::close(link& one) {
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock = enter("close");
   one.end(nullptr, "closed by this side");
   drop_ended_locked();
   tell_waiters_locked();
@@ -175,7 +181,7 @@ void core::close(link& one) {
 }
 
 void core::close() {
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock = enter("close");
   is_closed_ = true;
   hub_.stop();
   for (const auto& one : links_) one->end(nullptr, "closed by this side");
@@ -243,7 +249,7 @@ transfer core::submit(link* given, std::span<const request> all, const char* wha
 }
 
 bool core::cancel(operation& op) {
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock = enter("cancel");
   const auto problem = std::make_exception_ptr(cancelled_error("the operation was cancelled"));
   bool is_clean = false;
   if (const std::shared_ptr<link> of = op.of.lock()) {
@@ -264,7 +270,7 @@ bool core::cancel(operation& op) {
 
 transfer core::next_note() {
   auto op = std::make_shared<operation>(weak_from_this());
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock = enter("next_write");
   op->set_quiet();
   if (!notes_.empty()) {
     op->end(notes_.front(), calls_);
@@ -296,7 +302,7 @@ void core::forget(std::uint64_t memory) {
 }
 
 std::string core::describe() {
-  const std::lock_guard lock(mutex_);
+  const std::unique_lock lock = enter("describe");
   std::string text = url_.empty() ? "transport, not listening" : "transport, listening";
   if (is_closed_) text = "transport, closed";
   for (const auto& one : links_) text += "\n" + one->describe();

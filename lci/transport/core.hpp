@@ -69,7 +69,7 @@ class core final : public link_owner, public std::enable_shared_from_this<core> 
   // What the function returns, which looks at links under the lock.
   template <class Look>
   auto look(Look&& at) {
-    const std::lock_guard lock(mutex_);
+    const std::unique_lock lock = enter("a call of a peer");
     return at();
   }
 
@@ -87,6 +87,9 @@ class core final : public link_owner, public std::enable_shared_from_this<core> 
   static constexpr int ROUNDS_ALONE = 24;   // of spinning, without giving way
   static constexpr int POLLS = 16;          // of the devices in one round
 
+  // The lock, for a call of the program. Throws argument_error in a child of fork(): a thread of
+  // the parent may have held it.
+  std::unique_lock<std::mutex> enter(const char* what) const;
   bool progress_locked(time now, bool with_sockets);
   bool poll_locked();
   // Takes out the links that have ended, and ends what waits for the peers that are lost.

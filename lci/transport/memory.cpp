@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "lci/errors.hpp"
+#include "lci/runtime/global.hpp"
 #include "lci/transport/core.hpp"
 #include "lci/transport/memory_table.hpp"
 #include "lci/transport_memory.hpp"
@@ -42,6 +43,13 @@ transports::memory_state& checked(const std::shared_ptr<transports::memory_state
                                   const char* what) {
   if (state == nullptr) throw argument_error(std::string(what) + ": there is no memory");
   return *state;
+}
+
+// For what takes locks, which a thread of the parent may have held at a fork().
+transports::memory_state& checked_own(const std::shared_ptr<transports::memory_state>& state,
+                                      const char* what) {
+  runtime::refuse_fork(what);
+  return checked(state, what);
 }
 
 }  // namespace
@@ -94,6 +102,11 @@ memory& memory::operator=(memory&& other) noexcept {
 
 memory::~memory() {
   if (state_ == nullptr) return;
+  // In a child of fork() it is the parent's, whose threads may have held the locks: it stays.
+  if (runtime::global().is_forked) {
+    new std::shared_ptr<transports::memory_state>(std::move(state_));
+    return;
+  }
   state_->end();
   transports::memory_table::remove(*state_);
   for (const auto& core : state_->users()) core->forget(state_->id());
@@ -121,7 +134,7 @@ memory_view memory::view_of(const void* pointer, size_t length) const {
 }
 
 std::string memory::remote_key(const key_options& options) const {
-  return checked(state_, "remote_key").give_key(options);
+  return checked_own(state_, "remote_key").give_key(options);
 }
 
 remote_buffer memory::remote(const key_options& options) const {
@@ -129,7 +142,7 @@ remote_buffer memory::remote(const key_options& options) const {
 }
 
 void memory::revoke(const std::string& key) {
-  transports::memory_state& state = checked(state_, "revoke");
+  transports::memory_state& state = checked_own(state_, "revoke");
   const auto said = transports::read_key(key);
   if (!said || !transports::is_own(key) || said->slot != static_cast<std::uint32_t>(state.id()) ||
       said->generation != static_cast<std::uint32_t>(state.id() >> 32))
@@ -139,7 +152,7 @@ void memory::revoke(const std::string& key) {
 }
 
 void memory::revoke() {
-  transports::memory_state& state = checked(state_, "revoke");
+  transports::memory_state& state = checked_own(state_, "revoke");
   state.withdraw_all();
   for (const auto& core : state.users()) core->withdraw(state.id());
 }
