@@ -259,8 +259,8 @@ bool core::cancel(operation& op) {
     if (of->now() == link::state::closed) drop_ended_locked();
   } else if (!op.is_done()) {
     std::erase_if(note_waiters_, [&](const auto& one) { return one.get() == &op; });
-    op.end(problem, calls_);
     op.set_quiet();
+    op.end(problem, calls_);
     is_clean = true;
   }
   tell_waiters_locked();

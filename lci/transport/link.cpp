@@ -77,9 +77,8 @@ void link::end(std::exception_ptr problem, const std::string& why) noexcept {
   queue_.clear();
   unnotified_.clear();
   under_way_.clear();
-  for (const auto& op : all) op->end(lost, owner_.calls());
   keys_.clear();
-  // lci reports the loss of the peer once; the operations have it already.
+  // lci reports the loss of the peer once; the operations are told below.
   try {
     if (pair_ != nullptr && device_.p_impl != nullptr)
       progress_x().runtime(runtime_).device(device_)();
@@ -92,7 +91,11 @@ void link::end(std::exception_ptr problem, const std::string& why) noexcept {
   regions_.clear();
   // lci uses no buffer any more when this returns.
   if (pair_ != nullptr) pair_->close(sends_rest);
-  for (const auto& op : all) op->set_quiet();
+  // Who sees such an end may free the buffers.
+  for (const auto& op : all) {
+    op->set_quiet();
+    op->end(lost, owner_.calls());
+  }
   untold_.clear();
 }
 

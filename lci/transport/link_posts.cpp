@@ -212,7 +212,7 @@ void link::piece_comp::signal(status_t status) {
   if (found == of.flights_.end()) return;
   const std::unique_ptr<flight> one = std::move(found->second);
   of.flights_.erase(found);
-  of.complete(*one);
+  if (of.state_ != state::closed) of.complete(*one);  // else end() sees to the operation
 }
 
 void link::complete(flight& one) {
