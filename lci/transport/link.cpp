@@ -160,10 +160,10 @@ void link::take(const ask& m) {
 }
 
 void link::take(const answer& m) { keys_.hear(m, std::chrono::steady_clock::now()); }
-void link::take(const withdrawn& m) { keys_.withdraw(m.memory); }
+void link::take(const withdrawn& m) { keys_.withdraw(m); }
 void link::take(const released& m) {
   // Of one that is not leaving nothing is to be kept.
-  if (!regions_.is_leaving(m.memory)) return;
+  if (!regions_.is_leaving(m.number)) return;
   released_.push_back(m);
   release_landed();
 }
@@ -175,19 +175,21 @@ void link::take(const bell& m) {
 // What the peer has released ends once all that it has written there before has come.
 bool link::release_landed() {
   return std::erase_if(released_, [this](const released& one) {
-           if (!regions_.is_leaving(one.memory)) return true;
+           if (!regions_.is_leaving(one.number)) return true;
            if (one.notes > bell_.received()) return false;
-           regions_.release(one.memory);
+           regions_.release(one.number);
            return true;
          }) != 0;
 }
 
 void link::withdraw(std::uint64_t memory, time now) {
-  if (state_ == state::connected && regions_.withdraw(memory, now)) tell(withdrawn{memory});
+  if (state_ != state::connected) return;
+  if (const auto told = regions_.withdraw(memory, now)) tell(*told);
 }
 
 void link::forget(std::uint64_t memory) {
-  if (state_ == state::connected && regions_.forget(memory)) tell(withdrawn{memory});
+  if (state_ != state::connected) return;
+  if (const auto told = regions_.forget(memory)) tell(*told);
 }
 
 void link::settle() {
@@ -204,7 +206,7 @@ void link::settle_keys() {
                                                         queue_.front()->has_begun());
   if (has_unsent_note) return;
   // With how many notifications are on the way: writes that carry them may be too.
-  for (const std::uint64_t memory : keys_.released()) tell(released{memory, bell_.sent()});
+  for (const std::uint64_t number : keys_.released()) tell(released{number, bell_.sent()});
 }
 
 bool link::poll() {
@@ -230,7 +232,7 @@ bool link::end_late(time now) {
     any |= release_landed();
   }
   const std::size_t held = regions_.count();
-  for (const std::uint64_t memory : regions_.expire(now)) tell(withdrawn{memory});
+  for (const withdrawn& one : regions_.expire(now)) tell(one);
   any |= regions_.count() != held;  // somebody may wait for the end of one
   any |= expire(now);
   return any;

@@ -61,8 +61,8 @@ void write(writer& out, const answer& m) {
   out.put(m.rmr.base, 8).put(m.rmr.mr_base, 8).put(m.rmr.opaque_rkey, 8);
   out.put(std::string_view(m.reason).substr(0, MOST_REASON));
 }
-void write(writer& out, const withdrawn& m) { out.put(m.memory, 8); }
-void write(writer& out, const released& m) { out.put(m.memory, 8).put(m.notes, 8); }
+void write(writer& out, const withdrawn& m) { out.put(m.memory, 8).put(m.number, 8); }
+void write(writer& out, const released& m) { out.put(m.number, 8).put(m.notes, 8); }
 void write(writer& out, const bell& m) {
   out.put((m.is_under_way ? 1U : 0U) | (m.is_awake ? 2U : 0U), 1);
   out.put(m.turn, 4).put(m.heard_turn, 4).put(m.notes, 8);
@@ -89,9 +89,12 @@ void read(reader& in, answer& m) {
   m.rmr.opaque_rkey = in.get<std::uint64_t>(8);
   m.reason = in.rest();
 }
-void read(reader& in, withdrawn& m) { m.memory = in.get<std::uint64_t>(8); }
-void read(reader& in, released& m) {
+void read(reader& in, withdrawn& m) {
   m.memory = in.get<std::uint64_t>(8);
+  m.number = in.get<std::uint64_t>(8);
+}
+void read(reader& in, released& m) {
+  m.number = in.get<std::uint64_t>(8);
   m.notes = in.get<std::uint64_t>(8);
 }
 void read(reader& in, bell& m) {

@@ -6,8 +6,9 @@
 //   ask            number (4), key (text)
 //   answer         number (4), is it good (1), memory (8), address, size (8, 8), rights (1),
 //                  milliseconds left (8; 0: no end), remote key of lci (3 x 8), reason (text)
-//   withdrawn      memory (8)          the owner takes back what it has answered about a memory
-//   released       memory (8), notifications sent so far (8)   and this side uses it no more
+//   withdrawn      memory (8), number (8)   the owner takes back what it has said of a memory
+//   released       number of a withdrawal (8), notifications sent so far (8)
+//                  and this side uses no more what that one took back
 //   bell           flags (1), turn (4), heard turn (4), notifications (8)
 //
 // Callers: link. Threads: pure functions. Always true: what does not have exactly this form is no
@@ -26,7 +27,7 @@
 namespace lci::transports {
 
 struct hello {
-  static constexpr std::uint32_t VERSION = 1;
+  static constexpr std::uint32_t VERSION = 2;
   std::uint32_t version = VERSION;
   rcomp_t notes = 0;
 };
@@ -46,9 +47,10 @@ struct answer {
 };
 struct withdrawn {
   std::uint64_t memory = 0;
+  std::uint64_t number = 0;  // of the owner's withdrawals; an earlier one may be released later
 };
 struct released {
-  std::uint64_t memory = 0;
+  std::uint64_t number = 0;
   std::uint64_t notes = 0;
 };
 

@@ -74,51 +74,54 @@ answer regions::admit(const ask& question) {
   return reply;
 }
 
-bool regions::withdraw(std::uint64_t memory, time now) {
+std::optional<withdrawn> regions::withdraw(std::uint64_t memory, time now) {
   const auto found = all_.find(memory);
-  if (found == all_.end() || !found->second.is_shown) return false;
-  leaving_.push_back({memory, std::move(found->second.held), now + RELEASE_TIME});
+  if (found == all_.end() || !found->second.is_shown) return std::nullopt;
+  const withdrawn told{memory, ++last_number_};
+  leaving_.push_back({told, std::move(found->second.held), now + RELEASE_TIME});
   all_.erase(found);
-  return true;
+  return told;
 }
 
-void regions::release(std::uint64_t memory) {
-  const auto found = std::find_if(leaving_.begin(), leaving_.end(),
-                                  [&](const auto& one) { return one.memory == memory; });
-  if (found != leaving_.end()) leaving_.erase(found);
+void regions::release(std::uint64_t number) {
+  std::erase_if(leaving_, [&](const auto& one) { return one.told.number == number; });
 }
 
-bool regions::forget(std::uint64_t memory) {
-  std::erase_if(leaving_, [&](const auto& one) { return one.memory == memory; });
+std::optional<withdrawn> regions::forget(std::uint64_t memory) {
+  std::erase_if(leaving_, [&](const auto& one) { return one.told.memory == memory; });
   const auto found = all_.find(memory);
-  if (found == all_.end()) return false;
+  if (found == all_.end()) return std::nullopt;
   const bool was_shown = found->second.is_shown;
   all_.erase(found);
-  return was_shown;
+  if (!was_shown) return std::nullopt;
+  return withdrawn{memory, ++last_number_};
 }
 
 bool regions::is_used_by_peer(std::uint64_t memory) const {
   const auto found = all_.find(memory);
   if (found != all_.end() && found->second.is_shown) return true;
-  return is_leaving(memory);
-}
-
-bool regions::is_leaving(std::uint64_t memory) const {
   return std::any_of(leaving_.begin(), leaving_.end(),
-                     [&](const auto& one) { return one.memory == memory; });
+                     [&](const auto& one) { return one.told.memory == memory; });
 }
 
-std::vector<std::uint64_t> regions::expire(time now) {
+bool regions::is_leaving(std::uint64_t number) const {
+  return std::any_of(leaving_.begin(), leaving_.end(),
+                     [&](const auto& one) { return one.told.number == number; });
+}
+
+std::vector<withdrawn> regions::expire(time now) {
+  std::vector<withdrawn> told;
+  if (!has_due()) return told;
   std::vector<std::uint64_t> ended;
-  if (!has_due()) return ended;
   for (const auto& [memory, one] : all_)
     if (one.is_shown && one.ends <= now) ended.push_back(memory);
-  for (const std::uint64_t memory : ended) withdraw(memory, now);
+  for (const std::uint64_t memory : ended)
+    if (const auto one = withdraw(memory, now)) told.push_back(*one);
   while (!leaving_.empty() && leaving_.front().due <= now) {
     log::info("transport", "a peer has not released memory in time; its registration ends");
     leaving_.pop_front();
   }
-  return ended;
+  return told;
 }
 
 regions::time regions::next_due() const noexcept {

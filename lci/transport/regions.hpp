@@ -10,7 +10,9 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "lci/handles.hpp"
 #include "lci/transport/memory_table.hpp"
@@ -52,18 +54,18 @@ class regions {
   std::function<void(memory_state&)> on_new;
   // What the peer's question is answered. `reason` of a refusal is a sentence.
   answer admit(const ask& question);
-  // Keys of that memory were withdrawn. True: the peer has it and is to be told.
-  bool withdraw(std::uint64_t memory, time now);
-  // The peer has released it.
-  void release(std::uint64_t memory);
-  // The memory ends now: whatever the peer does with it. True: the peer is to be told.
-  bool forget(std::uint64_t memory);
+  // Keys of that memory were withdrawn. What the peer is to be told, if it has the memory.
+  std::optional<withdrawn> withdraw(std::uint64_t memory, time now);
+  // The peer has released what that withdrawal took back.
+  void release(std::uint64_t number);
+  // The memory ends now: whatever the peer does with it. What the peer is to be told, if it had it.
+  std::optional<withdrawn> forget(std::uint64_t memory);
   bool is_used_by_peer(std::uint64_t memory) const;
-  // Withdrawn, and not released yet.
-  bool is_leaving(std::uint64_t memory) const;
+  // By the withdrawal of that number, and not released yet.
+  bool is_leaving(std::uint64_t number) const;
 
-  // Ends what is due; returns the memories that the peer is to be told of.
-  std::vector<std::uint64_t> expire(time now);
+  // Ends what is due; returns what the peer is to be told.
+  std::vector<withdrawn> expire(time now);
   time next_due() const noexcept;
   bool has_due() const noexcept { return !leaving_.empty() || has_ends_; }
   void clear() noexcept;
@@ -76,7 +78,7 @@ class regions {
     time ends = time::max();  // when the last key that was shown ends
   };
   struct leaving_region {
-    std::uint64_t memory = 0;
+    withdrawn told;
     std::shared_ptr<region> held;
     time due;
   };
@@ -86,6 +88,7 @@ class regions {
   std::unordered_map<std::uint64_t, shared_region> all_;  // by memory
   bool has_ends_ = false;                                 // some key that was shown ends in time
   std::deque<leaving_region> leaving_;                    // in the order told
+  std::uint64_t last_number_ = 0;                         // of the withdrawals
 };
 
 }  // namespace lci::transports

@@ -67,12 +67,12 @@ bool remote_keys::hear(const answer& reply, remote_key::time now) {
   return true;
 }
 
-void remote_keys::withdraw(std::uint64_t memory) {
-  leaving gone{memory, {}};
+void remote_keys::withdraw(const withdrawn& told) {
+  leaving gone{told.number, {}};
   for (auto at = all_.begin(); at != all_.end();) {
     const std::shared_ptr<remote_key> one = at->second;
     if (last_ == one) last_.reset();
-    if (one->state_ != remote_key::state::good || one->memory() != memory) {
+    if (one->state_ != remote_key::state::good || one->memory() != told.memory) {
       ++at;
       continue;
     }
@@ -94,7 +94,7 @@ std::vector<std::uint64_t> remote_keys::released() {
   std::erase_if(leaving_, [&](const leaving& one) {
     const bool is_used = std::any_of(one.used.begin(), one.used.end(),
                                      [](const auto& key) { return key->uses != 0; });
-    if (!is_used) all.push_back(one.memory);
+    if (!is_used) all.push_back(one.number);
     return !is_used;
   });
   return all;

@@ -57,8 +57,8 @@ class remote_keys {
   // False: nobody has asked that.
   bool hear(const answer& reply, remote_key::time now);
   // The owner takes back what it said about a memory.
-  void withdraw(std::uint64_t memory);
-  // Memories withdrawn that nothing uses any more: each is returned once for each withdraw().
+  void withdraw(const withdrawn& told);
+  // The numbers of withdrawals of which nothing is used any more; each is returned once.
   std::vector<std::uint64_t> released();
   void clear() noexcept;
 
@@ -71,7 +71,7 @@ class remote_keys {
   std::vector<std::shared_ptr<remote_key>> unknown_;
   // Withdrawn, with the keys that were in use then.
   struct leaving {
-    std::uint64_t memory = 0;
+    std::uint64_t number = 0;
     std::vector<std::shared_ptr<remote_key>> used;
   };
   std::vector<leaving> leaving_;

@@ -25,8 +25,8 @@ std::vector<link_message> all_kinds() {
           ask{3, "lcik1-00"},
           good,
           bad,
-          withdrawn{77},
-          released{77, 5},
+          withdrawn{77, 3},
+          released{3, 5},
           bell{true, true, 4, 3, 1ULL << 40}};
 }
 

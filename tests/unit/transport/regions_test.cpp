@@ -44,6 +44,25 @@ TEST_F(regions_test, admit__revoked_while_it_is_registered) {
   EXPECT_FALSE(of_.is_used_by_peer(memory_->id()));
 }
 
+// An operation by the first key goes on, while one by the second key is over.
+TEST_F(regions_test, release__of_the_withdrawal_that_is_named) {
+  const regions::time now = std::chrono::steady_clock::now();
+  ASSERT_TRUE(of_.admit({1, memory_->give_key({})}).is_good);
+  const auto first = of_.withdraw(memory_->id(), now);
+  ASSERT_TRUE(of_.admit({2, memory_->give_key({})}).is_good);
+  const auto second = of_.withdraw(memory_->id(), now);
+  ASSERT_TRUE(first && second);
+  of_.release(second->number);
+  EXPECT_TRUE(of_.is_leaving(first->number));
+  EXPECT_FALSE(of_.is_leaving(second->number));
+  EXPECT_EQ(of_.count(), 1u);
+  EXPECT_TRUE(of_.is_used_by_peer(memory_->id()));
+  of_.release(second->number);  // once more: of nobody
+  EXPECT_EQ(of_.count(), 1u);
+  of_.release(first->number);
+  EXPECT_FALSE(of_.is_used_by_peer(memory_->id()));
+}
+
 TEST_F(regions_test, find__ended_while_it_is_registered) {
   of_.on_new = [](memory_state& memory) { memory.end(); };
   EXPECT_THROW(of_.find(memory_), argument_error);
