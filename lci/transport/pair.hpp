@@ -99,8 +99,8 @@ class pair : public std::enable_shared_from_this<pair> {
   // Orderly: the peer is told. Frees the runtime. What has not completed is dropped, and its
   // objects are not signalled, as after a death: the class above ends its own operations first.
   // sends_rest: what is complete and may still be in this process goes out first, and so does to
-  // networks that this side leaves: for which a peer that does not read makes it wait for up to two
-  // seconds.
+  // networks that this side leaves: for which a peer that does not read makes it wait, up to the
+  // LEAVE_MS of the network.
   void close(bool sends_rest = true) noexcept;
   // The networks that carry it; before that the step of the set-up.
   std::string describe() const;
