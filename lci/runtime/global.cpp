@@ -1,10 +1,7 @@
 #include "lci/runtime/global.hpp"
 
-#include <sched.h>
-
 #include <string>
 
-#include "lci/base/spin.hpp"
 #include "lci/base/type_stable.hpp"
 #include "lci/errors.hpp"
 #include "lci/runtime.hpp"
@@ -21,22 +18,7 @@ int get_rank_n() { return runtime::global().size; }
 
 namespace runtime {
 
-namespace {
-
-// The cores of this process, not of the machine: a launcher or a container may have left it fewer.
-int usable_cores() noexcept {
-  cpu_set_t mine;
-  if (sched_getaffinity(0, sizeof(mine), &mine) != 0) return 1;
-  return CPU_COUNT(&mine);
-}
-
-}  // namespace
-
 constinit global_state detail::state;
-
-void set_ranks_on_machine(int count) noexcept {
-  base::spin_wait::set_oversubscribed(count > usable_cores());
-}
 
 void refuse_fork(const char* what) {
   if (global().is_forked) throw argument_error(std::string(what) + ": " + base::FORKED_TEXT);

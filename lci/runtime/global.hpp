@@ -54,8 +54,5 @@ inline global_state& global() noexcept { return detail::state; }
 void refuse_fork(const char* what);
 // Throws std::runtime_error if the library is not initialised; `what` is the call that needs it.
 void require_initialized(const char* what);
-// This many ranks of the job share our cores: if they outnumber these, waiting threads yield
-// sooner.
-void set_ranks_on_machine(int count) noexcept;
 
 }  // namespace lci::runtime

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "lci/errors.hpp"
+#include "lci/runtime/cores.hpp"
 
 namespace lci::runtime {
 namespace {
@@ -47,7 +48,8 @@ std::string list_ranks(const std::vector<int>& ranks) {
 
 std::string text_of(std::uint32_t version, const introduction& said) {
   return std::to_string(version) + " " + said.wanted + " " + std::to_string(said.word) + " " +
-         (said.place.empty() ? std::string(NOWHERE) : said.place) + " " + said.address;
+         said.cores + " " + (said.place.empty() ? std::string(NOWHERE) : said.place) + " " +
+         said.address;
 }
 
 introduction read_introduction(std::string_view said, int rank, std::uint32_t version) {
@@ -56,8 +58,10 @@ introduction read_introduction(std::string_view said, int rank, std::uint32_t ve
   introduction out;
   out.wanted = take_word(rest);
   const bool has_word = is_number(take_word(rest), out.word);
+  out.cores = take_word(rest);
   out.place = take_word(rest);
-  if (!is_version(its_version, version) || out.wanted.empty() || !has_word || out.place.empty())
+  if (!is_version(its_version, version) || out.wanted.empty() || !has_word ||
+      !read_cores(out.cores) || out.place.empty())
     throw backend_error("rank " + std::to_string(rank) + " introduces itself as \"" +
                         std::string(said.substr(0, 64)) + "\", and this rank speaks version " +
                         std::to_string(version) + " of the protocol" + ALL_THE_SAME);
@@ -67,8 +71,9 @@ introduction read_introduction(std::string_view said, int rank, std::uint32_t ve
 }
 
 void introductions::add(const introduction& one) {
-  const short_one before = of_.empty() ? short_one{nullptr, nullptr, 0} : of_.back();
-  of_.push_back({keep(one.wanted, before.wanted), keep(one.place, before.place), one.word});
+  const short_one before = of_.empty() ? short_one{nullptr, nullptr, nullptr, 0} : of_.back();
+  of_.push_back({keep(one.wanted, before.wanted), keep(one.place, before.place),
+                 keep(one.cores, before.cores), one.word});
 }
 
 const std::string* introductions::keep(const std::string& text, const std::string* before) {
@@ -114,6 +119,15 @@ std::vector<int> on_machine(const introductions& all, int me) {
   for (int r = 0; r < static_cast<int>(all.size()); ++r)
     if (mine.empty() || machine_of(all.place(r)) == mine) out.push_back(r);
   return out;
+}
+
+bool is_crowded(const introductions& all, int me) {
+  const auto cores_of = [&all](int rank) {
+    return read_cores(all.cores(rank)).value_or(core_set());
+  };
+  std::vector<core_set> ranks;
+  for (const int rank : on_machine(all, me)) ranks.push_back(cores_of(rank));
+  return outnumber_cores(ranks, cores_of(me));
 }
 
 std::string tell_network(std::string_view network, std::string_view address) {

@@ -22,9 +22,10 @@ struct introduction {
   std::string place;           // net::provider::place(); empty: cannot be reached inside the host
   std::string address;         // of its network inside the host
   std::uint64_t word = 0;      // random: its part of the job's secret
+  std::string cores = "0";     // tell_cores() of those that it may use
 };
 
-// "5 any WORD PLACE ADDRESS"
+// "5 any WORD CORES PLACE ADDRESS"
 std::string text_of(std::uint32_t version, const introduction& said);
 // Parses what `rank` said. Throws backend_error, with both sides' words, if its version differs.
 introduction read_introduction(std::string_view said, int rank, std::uint32_t version);
@@ -40,6 +41,7 @@ class introductions {
   std::size_t size() const noexcept { return of_.size(); }
   const std::string& wanted(int rank) const noexcept { return *at(rank).wanted; }
   const std::string& place(int rank) const noexcept { return *at(rank).place; }
+  const std::string& cores(int rank) const noexcept { return *at(rank).cores; }
   // Whether both can be reached inside the same host.
   bool are_together(int a, int b) const noexcept {
     return at(a).place == at(b).place && !place(a).empty();
@@ -49,7 +51,7 @@ class introductions {
 
  private:
   struct short_one {
-    const std::string *wanted, *place;
+    const std::string *wanted, *place, *cores;
     std::uint64_t word;
   };
   // The one text that is equal to this one, which the rank before has had as well, as a rule.
@@ -72,6 +74,8 @@ std::vector<net::way> ways_from(const introductions& all, int me);
 // The ranks on the machine of `me`, which share its cores and cards although they may not be able
 // to share memory, in ascending order. All ranks if nothing is known.
 std::vector<int> on_machine(const introductions& all, int me);
+// Whether they have to take turns on the cores of `me`.
+bool is_crowded(const introductions& all, int me);
 
 // Second round: "ibv ADDRESS", or "- REASON" from a rank that could open none.
 std::string tell_network(std::string_view network, std::string_view address);

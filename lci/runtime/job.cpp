@@ -7,11 +7,13 @@
 #include <utility>
 
 #include "lci/base/log.hpp"
+#include "lci/base/spin.hpp"
 #include "lci/base/type_stable.hpp"
 #include "lci/base/waiting_calls.hpp"
 #include "lci/boot/membership.hpp"
 #include "lci/mem/packet_hand.hpp"
 #include "lci/runtime.hpp"
+#include "lci/runtime/cores.hpp"
 #include "lci/runtime/debugger.hpp"
 #include "lci/runtime/defaults.hpp"
 #include "lci/runtime/global.hpp"
@@ -70,7 +72,8 @@ void initialize() {
     g.size = g.bootstrap->size();
     base::log::set_rank(g.rank);
     g_default_attr = std::move(defaults);
-    set_ranks_on_machine(g.size);  // until more is known
+    // Until ranks have told each other where they are.
+    base::spin_wait::set_oversubscribed(static_cast<std::size_t>(g.size) > usable_cores().count());
     wait_for_debugger(g.rank);
   }
   ++g.initialized;

@@ -5,6 +5,7 @@
 
 #include "lci/attr.hpp"
 #include "lci/base/log.hpp"
+#include "lci/base/spin.hpp"
 #include "lci/base/undo.hpp"
 #include "lci/net/backend.hpp"
 #include "lci/runtime/global.hpp"
@@ -64,7 +65,7 @@ void net_context_impl_t::finish() {
   opening_.reset();
   fabric = std::move(opened.fabric);
   has_local = opened.has_local;
-  if (owner.member.is_job) runtime::set_ranks_on_machine(opened.ranks_on_machine);
+  if (owner.member.is_job) base::spin_wait::set_oversubscribed(opened.is_crowded);
   summary_ = std::move(opened.summary);
   why_ = std::move(opened.why);
   // The first context's words: a remote name is valid with all contexts.

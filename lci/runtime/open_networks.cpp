@@ -10,6 +10,7 @@
 #include "lci/net/route.hpp"
 #include "lci/proto/engine/wire.hpp"
 #include "lci/runtime/attribute_text.hpp"
+#include "lci/runtime/cores.hpp"
 #include "lci/runtime/introduction.hpp"
 #include "lci/runtime/net_settings.hpp"
 
@@ -69,6 +70,7 @@ std::string opening::begin() {
   open_inner();
   introduction mine;
   mine.word = random_word();
+  mine.cores = tell_cores(usable_cores());
   if (wanted_ != attr_backend_t::none) mine.wanted = text_of("backend", wanted_);
   if (inner_.fabric != nullptr) {
     mine.place = inner_.provider->place();
@@ -199,7 +201,7 @@ opened_networks opening::result() {
   if (outer_.fabric != nullptr && others <= 0) inner_.fabric.reset();
   opened_networks out;
   out.has_local = inner_.fabric != nullptr;
-  out.ranks_on_machine = static_cast<int>(on_machine(all_, me_).size());
+  out.is_crowded = is_crowded(all_, me_);
   out.words = all_.words();
   const one_network& main = outer_.fabric != nullptr ? outer_ : inner_;
   out.backend = main.provider->backend;

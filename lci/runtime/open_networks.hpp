@@ -57,7 +57,7 @@ struct opened_networks {
   attr_backend_t backend = attr_backend_t::none;  // of the network between hosts, if there is one
   net::network_names names;                       // of the same
   bool has_local = false;                         // peers of this host are reached inside it
-  int ranks_on_machine = 0;                       // this one included
+  bool is_crowded = false;                        // more ranks than cores for them here
   std::vector<std::uint64_t> words;               // of all ranks: introduction::word
   std::string summary;  // for people: backend, provider, device, how many peers by which network
   std::string why;      // for people: why not by those that come first

@@ -51,21 +51,23 @@ std::vector<std::string> addresses_of(const std::vector<std::string>& said, int 
 
 TEST(introduction, what_is_said__comes_out_as_it_went_in) {
   for (const introduction& one :
-       {introduction{"any", "host.1.2", "with blanks in it"}, introduction{"ibv", "", "", 7},
+       {introduction{"any", "host.1.2", "with blanks in it"}, introduction{"ibv", "", "", 7, "3f"},
         introduction{"shm", "h", "x", ~std::uint64_t{0}}}) {
     const introduction got = read_introduction(text_of(5, one), 3, 5);
     EXPECT_EQ(got.wanted, one.wanted);
     EXPECT_EQ(got.place, one.place);
     EXPECT_EQ(got.address, one.address);
     EXPECT_EQ(got.word, one.word);
+    EXPECT_EQ(got.cores, one.cores);
   }
 }
 
 TEST(introduction, other_version_and_nonsense__are_refused_with_the_rank) {
   for (const std::string& said :
        {text_of(6, {}), text_of(55, {}), std::string(), std::string("5"), std::string("5 any"),
-        std::string("any 5 1 h x"), std::string(" 5 any 1 h x"), std::string("5x any 1 h x"),
-        std::string("5 any h x"), std::string("5 any 1x h x"), std::string("5 any -1 h x")})
+        std::string("any 5 1 3 h x"), std::string(" 5 any 1 3 h x"), std::string("5x any 1 3 h x"),
+        std::string("5 any 3 h x"), std::string("5 any 1x 3 h x"), std::string("5 any -1 3 h x"),
+        std::string("5 any 1 h x"), std::string("5 any 1 3x h x"), std::string("5 any 1  h x")})
     EXPECT_THAT(refusal([&] { read_introduction(said, 3, 5); }),
                 AllOf(HasSubstr("rank 3"), HasSubstr("version 5")))
         << said;
@@ -118,6 +120,17 @@ TEST(introduction, machine__is_the_first_part_of_a_place) {
   EXPECT_THAT(on_machine(all, 2), ElementsAre(0, 2, 4, 5));
   EXPECT_THAT(on_machine(all, 1), ElementsAre(1));
   EXPECT_THAT(on_machine(all, 3), ElementsAre(0, 1, 2, 3, 4, 5)) << "nothing is known";
+}
+
+// Two machines with the same numbers of cores: ranks of the other one do not count.
+TEST(introduction, crowd__is_of_one_machine) {
+  introductions all;
+  for (const char* const place : {"a.1", "b.1"})
+    for (const char* const its : {"1", "2"}) all.add({"any", place, "", 0, its});
+  for (int me = 0; me < 4; ++me) EXPECT_FALSE(is_crowded(all, me)) << me;
+  all.add({"any", "a.2", "", 0, "3"});
+  EXPECT_TRUE(is_crowded(all, 0));
+  EXPECT_FALSE(is_crowded(all, 2));
 }
 
 TEST(introduction, whether_a_network_is_needed__is_the_same_everywhere) {

@@ -13,6 +13,7 @@
 #include "lci/net/provider.hpp"
 #include "lci/net/route.hpp"
 #include "lci/proto/engine/wire.hpp"
+#include "lci/runtime/cores.hpp"
 #include "lci/runtime/introduction.hpp"
 
 namespace lci::runtime {
@@ -91,12 +92,26 @@ TEST(open_networks, all_in_one_place__is_shared_memory_alone_in_one_round) {
   EXPECT_EQ(j.opened.fabric->name(), "shm");
   EXPECT_EQ(j.opened.backend, attr_backend_t::shm);
   EXPECT_TRUE(j.opened.has_local);
-  EXPECT_EQ(j.opened.ranks_on_machine, 3);
   EXPECT_EQ(dynamic_cast<net::routed_fabric*>(j.opened.fabric.get()), nullptr);
   EXPECT_EQ(j.opened.summary, "backend shm, provider shm, 2 peers over shm");
   EXPECT_EQ(j.inside.lookup(1), "an address");
   EXPECT_EQ(j.contacts, 1) << "contact is told";
   EXPECT_EQ(j.between.lookup(1), "") << "not known";
+}
+
+// One rank more than this process has cores.
+TEST(open_networks, crowd__is_told_by_the_cores_of_all) {
+  for (const core_set& theirs : {usable_cores(), core_set().set()}) {
+    const int ranks = static_cast<int>(usable_cores().count()) + 1;
+    job j(ranks);
+    introduction other = neighbour();
+    other.cores = tell_cores(theirs);
+    for (int r = 1; r < ranks; ++r) j.tell(r, other);
+    j.open();
+    EXPECT_EQ(j.opened.is_crowded, theirs == usable_cores());
+    EXPECT_EQ(read_introduction(j.boot.said[0]["k"], 0, proto::wire::VERSION).cores,
+              tell_cores(usable_cores()));
+  }
 }
 
 TEST(open_networks, somebody_elsewhere_and_no_network__is_told_to_all_before_it_is_thrown) {
@@ -162,7 +177,6 @@ TEST_F(with_network, neighbours_and_strangers__are_reached_over_two_networks) {
   EXPECT_EQ(both->table().to(1), net::way::local);
   EXPECT_EQ(both->table().to(2), net::way::remote);
   EXPECT_EQ(j.opened.backend, network->backend);
-  EXPECT_EQ(j.opened.ranks_on_machine, 2);
   EXPECT_THAT(j.opened.summary, AllOf(HasSubstr("backend " + name()), HasSubstr("1 peer over shm"),
                                       HasSubstr("2 peers over " + name())));
   EXPECT_EQ(j.between.lookup(2), "address 2");
