@@ -83,20 +83,16 @@ void free_runtime(const free_runtime_args& args) {
 runtime_t g_runtime_init(const alloc_runtime_args& args) {
   runtime::refuse_fork("g_runtime_init()");
   runtime::global_state& g = runtime::global();
-  if (g.default_users++ > 0) {
+  if (g.default_users == 0) {
+    g.default_runtime = make_runtime(args);
+  } else {
+    if (g.default_runtime.is_empty())
+      throw argument_error("g_runtime_init: the global runtime has been freed already");
     base::log::warn("runtime",
                     "g_runtime_init() again: the existing global runtime is used, its options stay "
                     "as they are");
-    if (g.default_runtime.is_empty())
-      throw argument_error("g_runtime_init: the global runtime has been freed already");
-    return g.default_runtime;
   }
-  try {
-    g.default_runtime = make_runtime(args);
-  } catch (...) {
-    --g.default_users;
-    throw;
-  }
+  ++g.default_users;
   return g.default_runtime;
 }
 

@@ -160,6 +160,7 @@ TEST(setup, global_runtime__twice_is_the_same_one) {
   EXPECT_EQ(lci::g_runtime_init(), first);
   lci::barrier();
   lci::g_runtime_fina();
+  EXPECT_THROW(lci::g_runtime_init(), lci::argument_error) << "freed already, and not counted";
   lci::g_runtime_fina();
   EXPECT_THROW(lci::g_runtime_fina(), std::runtime_error);
 }
