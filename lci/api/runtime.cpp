@@ -42,7 +42,6 @@ runtime_t make_runtime(const alloc_runtime_args& args) {
     name_resource(attr, args.name, args.user_context);
     runtime::global_state& g = runtime::global();
     auto* made = base::make_live<runtime_impl_t>(attr, args.device_name.get_value_or({}));
-    ++g.runtimes_ever;
     base::undo whole([&]() noexcept { base::free_live(made, "runtime"); });
     g.runtimes.add(*made);
     whole.keep();

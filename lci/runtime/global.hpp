@@ -26,8 +26,7 @@ struct global_state {
   std::vector<boot::departure> unheard;     // reported, but not in departures yet; likewise
   int rank = -1;
   int size = -1;
-  int runtimes_ever = 0;  // numbers the runtimes, the same on all ranks
-  made_so_far made;       // the same on all ranks
+  made_so_far made;
   runtime_t default_runtime;
   int default_users = 0;                     // balance of g_runtime_init() and g_runtime_fina()
   runtime_list runtimes;                     // alive, those of connections included

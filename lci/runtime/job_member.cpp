@@ -14,7 +14,6 @@ job_member member_of_job() {
   out.bootstrap = &g.bootstrap;
   out.bootstrap_lock = &g.bootstrap_lock;
   out.defaults = &g_default_attr;
-  out.numbered = &g.runtimes_ever;
   out.made = &g.made;
   return out;
 }

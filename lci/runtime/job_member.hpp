@@ -16,9 +16,10 @@
 
 namespace lci::runtime {
 
-// Devices and endpoints made so far, which numbers them.
+// What was made so far, which numbers it: the same on all ranks, so only what they make together is
+// counted, and only once it is whole.
 struct made_so_far {
-  int devices = 0, endpoints = 0;
+  int net_contexts = 0, devices = 0, endpoints = 0;
 };
 
 struct job_member {
@@ -29,7 +30,6 @@ struct job_member {
   const std::unique_ptr<boot::bootstrap>* bootstrap = nullptr;
   std::mutex* bootstrap_lock = nullptr;  // it serves one thread at a time
   const global_attr_t* defaults = nullptr;
-  int* numbered = nullptr;  // runtimes made so far: part of the names in the bootstrap
   made_so_far* made = nullptr;
   // Address space of its arena, where that is not limited.
   std::size_t most_reserve = mem::arena::DEFAULT_RESERVE;

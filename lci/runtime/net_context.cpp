@@ -16,9 +16,9 @@ namespace lci {
 namespace {
 
 std::string next_key(const char* of, runtime_impl_t& owner) {
-  // Runtimes and contexts are made in the same order on all ranks, so their numbers agree.
-  return std::string("lci.") + of + "." + std::to_string(*owner.member.numbered) + "." +
-         std::to_string(owner.net_contexts.size());
+  // Contexts, those of all runtimes together, are made in the same order on all ranks. The number
+  // of one that was freed is not used again: others may have been made in the meantime.
+  return std::string("lci.") + of + "." + std::to_string(owner.member.made->net_contexts);
 }
 
 }  // namespace
@@ -79,6 +79,7 @@ void net_context_impl_t::finish() {
   attr.max_msg_size = std::min(attr.max_msg_size, can.max_rma);
   attr.support_putimm = can.write_with_immediate;
   owner.net_contexts.push_back(this);
+  ++owner.member.made->net_contexts;
   if (owner.core.n == 1) say_once();
 }
 

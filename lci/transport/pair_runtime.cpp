@@ -78,7 +78,6 @@ pair_runtime::pair_runtime(int me, const global_attr_t& defaults, std::vector<st
   member.bootstrap = &bootstrap_;
   member.bootstrap_lock = &bootstrap_lock_;
   member.defaults = &defaults_;
-  member.numbered = &numbered_;
   member.made = &made_;
   member.most_reserve = RESERVE;
   member.is_job = false;

@@ -83,7 +83,6 @@ class pair_runtime {
   const global_attr_t defaults_;
   std::unique_ptr<boot::bootstrap> bootstrap_;
   std::mutex bootstrap_lock_;
-  int numbered_ = 0;
   runtime::made_so_far made_;
   bool is_whole_ = false;
   std::string said_;  // in this round

@@ -80,7 +80,6 @@ class cards_job {
     std::unique_ptr<boot::bootstrap> boot;
     std::mutex boot_lock;
     global_attr_t defaults;
-    int numbered = 0;
     runtime::made_so_far made;
     runtime_impl_t* owner = nullptr;
     device_t device;
@@ -185,7 +184,6 @@ class cards_job {
     who.bootstrap = &m.boot;
     who.bootstrap_lock = &m.boot_lock;
     who.defaults = &m.defaults;
-    who.numbered = &m.numbered;
     who.made = &m.made;
     who.most_reserve = std::size_t{1} << 30;
     who.is_job = false;

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,7 @@ class failing_bootstrap final : public boot::bootstrap {
   int size() const noexcept override { return 1; }
   void put(const std::string& key, const std::string& value) override {
     step();
+    names.push_back(key);
     real_.put(key, value);
   }
   void fence() override {
@@ -42,7 +44,8 @@ class failing_bootstrap final : public boot::bootstrap {
     step();
     return real_.get(rank, key);
   }
-  int fail_in = 0;  // calls; 0: none fails
+  int fail_in = 0;                 // calls; 0: none fails
+  std::vector<std::string> names;  // under which something was put, in this order
 
  private:
   void step() {
@@ -291,6 +294,24 @@ TEST_F(constructors_test, net_context__each_step_fails) {
                 },
                 "net_context"),
             5);
+}
+
+// Beside contexts that live, after one that was freed, and in two runtimes.
+TEST_F(constructors_test, net_context__has_names_of_its_own_in_the_bootstrap) {
+  const auto make_in = [](runtime_impl_t& runtime) {
+    return base::make_live<net_context_impl_t>(runtime, network_as_by_default());
+  };
+  net_context_impl_t* const freed = make_in(*owner_);
+  make_in(*owner_);  // freed with the runtime
+  forget(owner_->net_contexts, freed);
+  base::free_live(freed, "net_context");
+  make_in(*owner_);
+  auto* const other = base::make_live<runtime_impl_t>(runtime_attr_t(), "");
+  make_in(*other);
+  base::free_live(other, "runtime");
+  const std::set<std::string> different(boot_->names.begin(), boot_->names.end());
+  EXPECT_GE(different.size(), 6u);
+  EXPECT_EQ(different.size(), boot_->names.size());
 }
 
 TEST_F(constructors_test, runtime__each_step_fails) {
