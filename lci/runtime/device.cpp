@@ -21,8 +21,8 @@ endpoint_impl_t::endpoint_impl_t(device_impl_t& d)
       bcopy_limit(d.queues.engine().max_copy),
       queue(d.queues.engine().lend_queue()),
       net(queue->end()) {
-  attr.uid = device.owner().member.made->endpoints++;
   device.endpoints.push_back(this);
+  attr.uid = device.owner().member.made->endpoints++;
 }
 
 endpoint_impl_t::~endpoint_impl_t() { forget(device.endpoints, this); }
@@ -82,7 +82,6 @@ device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packet
       queues(net.owner.shared, *net.fabric, number, config_of(wanted), pool.packets,
              net.wanted_msg_size) {
   if (packets.payloads != nullptr) queues.gpu.enter(*packets.payloads);
-  attr.uid = owner().member.made->devices++;
   attr.net_max_sends = queues.engine().config.max_sends;
   attr.ibv_td_strategy = queues.engine().config.ibv_td_strategy;
   attr.use_reg_cache = net.fabric->caps().keeps_registrations;
@@ -93,7 +92,10 @@ device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packet
   attr.shm_enable = net.has_local;
   queues.host.rdv_by_immediate = owner().attr.rdv_protocol == attr_rdv_protocol_t::writeimm;
   queues.host.gpu_path = net.attr.gpu_path;
-  base::undo made([this]() noexcept { free_endpoints(); });
+  base::undo made([this]() noexcept {
+    owner().member.made->endpoints -= static_cast<int>(endpoints.size());
+    free_endpoints();
+  });
   if (attr.alloc_default_endpoint)
     default_endpoint = endpoint_t(base::make_live<endpoint_impl_t>(*this));
   if (attr.alloc_progress_endpoint)
@@ -108,6 +110,8 @@ device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packet
   // A listed device is complete: a caller that frees the runtime after a failure above never meets
   // an unfinished one.
   owner().devices.push_back(this);
+  // What fails on one rank alone and is tried again has the same number as on the others.
+  attr.uid = owner().member.made->devices++;
   made.keep();
 }
 

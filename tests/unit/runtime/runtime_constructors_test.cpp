@@ -213,6 +213,9 @@ TEST_F(constructors_test, device__and_endpoints_are_counted_apart) {
   device_attr_t wanted;
   wanted.alloc_progress_endpoint = true;
   device_impl_t* const first = make_device(wanted);
+  boot_->fail_in = 1;
+  EXPECT_THROW(make_device(wanted), backend_error) << "after its endpoints were made";
+  boot_->fail_in = 0;
   device_impl_t* const second = make_device();
   EXPECT_EQ(first->attr.uid, devices + 1);
   EXPECT_EQ(second->attr.uid, devices + 2);
