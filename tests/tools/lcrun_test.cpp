@@ -244,6 +244,33 @@ TEST_F(lcrun_test, backends__file_is_private_and_leaves_nothing) {
   std::filesystem::remove_all(base);
 }
 
+// By --env, or by the command itself, of which lcrun knows nothing.
+TEST_F(lcrun_test, backends__file_is_private_if_only_ranks_are_told_of_it) {
+  const std::string base = testing::TempDir() + "lcrun_ranks_" + std::to_string(::getpid());
+  std::filesystem::create_directory(base);
+  vars_.set("TMPDIR", base);
+  const std::vector<std::string> say{"/bin/sh", "-c", "echo $LCT_PMI_FILE_DIR"};
+  std::vector<std::string> by_option{"-n", "2", "--env", "LCT_PMI_BACKEND=file"};
+  std::vector<std::string> by_command{"-n", "2", "/usr/bin/env", "LCT_PMI_BACKEND=file"};
+  std::set<std::string> directories;
+  for (std::vector<std::string>* const words : {&by_option, &by_command}) {
+    std::vector<std::string> asks = *words;
+    asks.insert(asks.end(), say.begin(), say.end());
+    launch where(asks);
+    EXPECT_EQ(where.finish(), 0) << where.err();
+    EXPECT_EQ(launch::count(where.out(), base + "/lcrun-"), 2u) << where.out();
+    const auto lines = lines_of(where.out());
+    directories.insert(lines.begin(), lines.end());
+    words->insert(words->end(), {PROBE, "exchange", "3", "say", "i"});
+    launch meets(*words);
+    EXPECT_EQ(meets.finish(), 0) << meets.err();
+    EXPECT_EQ(launch::count(meets.out(), "/2 file\n"), 2u) << meets.out();
+  }
+  EXPECT_EQ(directories.size(), 2u);
+  EXPECT_TRUE(std::filesystem::is_empty(base));
+  std::filesystem::remove_all(base);
+}
+
 TEST_F(lcrun_test, backends__tcp_gets_rank_and_size) {
   vars_.set("LCT_PMI_BACKEND", "tcp");
   vars_.set("MASTER_ADDR", "127.0.0.1");

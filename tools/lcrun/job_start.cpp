@@ -13,11 +13,6 @@ namespace lcrun {
 
 namespace {
 
-void set_variables(environment& env, const std::vector<std::string>& variables) {
-  for (const std::string& v : variables)
-    env.set(v.substr(0, v.find('=')), v.substr(v.find('=') + 1));
-}
-
 // Errors need no handling: an agent that does not read it ends, and we are told of that.
 void write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
@@ -39,11 +34,11 @@ bool job::start_all() {
 
 bool job::start_ranks() {
   environment env;
-  set_variables(env, opts_.variables);
+  env.set_all(opts_.variables);
   env.set(lci::base::report::SOCKET_VARIABLE, report_socket_);
   job_environment common{socket_, directory_, opts_.nprocs, {}, {}, 0, opts_.first, opts_.local};
   if (orders_ != nullptr) {
-    set_variables(env, orders_->environment);
+    env.set_all(orders_->environment);
     common.address = opts_.address;
     common.port = opts_.port;
     common.secret = orders_->secret;

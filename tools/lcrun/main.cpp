@@ -64,19 +64,20 @@ lci::base::descriptor redirect_signals(inherited_state& was) {
   return lci::base::descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-// A private directory to meet in, made only if the user has asked for the file bootstrap. It is
-// made in the user's own directory, if one is given.
-std::string make_directory() {
-  const environment env;
-  if (!wants_directory(env)) return {};
+// A private directory to meet in, in the user's own one if that is given. Every job gets one: the
+// command itself may choose the file bootstrap for the program that it runs. Empty: there can be
+// none, and the user has not asked for it.
+std::string make_directory(const std::vector<std::string>& variables) {
+  environment env;
+  env.set_all(variables);
   std::string base = env.get("LCT_PMI_FILE_DIR");
   if (base.empty()) base = env.get("TMPDIR");
   if (base.empty()) base = "/tmp";
   std::string path = base + "/lcrun-XXXXXX";
-  if (::mkdtemp(path.data()) == nullptr)
-    throw lci::backend_error("cannot create a directory in " + base + ": " +
-                             lci::boot::errno_text(errno));
-  return path;
+  if (::mkdtemp(path.data()) != nullptr) return path;
+  if (!wants_directory(env)) return {};
+  throw lci::backend_error("cannot create a directory in " + base + ": " +
+                           lci::boot::errno_text(errno));
 }
 
 int run_job(const options& opts, std::string directory, const mission* orders) {
@@ -119,7 +120,8 @@ int run(int argc, char** argv) {
     if (opts.ssh.empty()) opts.ssh = environment().get("LCI_SSH");
     if (opts.ssh.empty()) opts.ssh = "ssh";
   }
-  return run_job(opts, opts.hosts.empty() ? make_directory() : std::string(), nullptr);
+  std::string directory = opts.hosts.empty() ? make_directory(opts.variables) : std::string();
+  return run_job(opts, std::move(directory), nullptr);
 }
 
 }  // namespace

@@ -87,6 +87,10 @@ void environment::set(const std::string& name, const std::string& value) {
   entries_.push_back(start + value);
 }
 
+void environment::set_all(const std::vector<std::string>& variables) {
+  for (const std::string& v : variables) set(v.substr(0, v.find('=')), v.substr(v.find('=') + 1));
+}
+
 bool environment::has(const std::string& name) const { return !get(name).empty(); }
 
 std::string environment::get(const std::string& name) const {

@@ -27,6 +27,7 @@ class environment {
  public:
   environment();
   void set(const std::string& name, const std::string& value);
+  void set_all(const std::vector<std::string>& variables);  // "NAME=VALUE"
   bool has(const std::string& name) const;
   std::string get(const std::string& name) const;
   // For execve; valid until the next set().
@@ -39,7 +40,7 @@ class environment {
 // What all ranks share.
 struct job_environment {
   std::string socket;     // abstract name of our key-value server
-  std::string directory;  // private directory for the file bootstrap, if the user asked for it
+  std::string directory;  // private directory for the file bootstrap; empty: none
   int size;               // of the job
   // For a job on several hosts, whose ranks meet over tcp; empty and 0 otherwise.
   std::string address, secret;
