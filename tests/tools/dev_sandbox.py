@@ -70,15 +70,18 @@ class Sandbox:
         for name in ("bin", "installed", "no_candidate", "broken", "warns", "dpkg"):
             (self.fake / name).mkdir(parents=True)
         for name, text in FAKES.items():
-            path = self.fake / "bin" / name
-            path.write_text(PRELUDE + text + "\n")
-            path.chmod(0o755)
+            self.add_program(name, text)
         (self.fake / "compile_commands.json").write_text(json.dumps([  # a source of the library, and one of the tools
             {"directory": str(self.fake), "file": str(self.root / name), "command": f"clang++ -c {name} -o x.o"}
             for name in ("lci/base/x.cpp", "tools/x.cpp")]))
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("LCI_")}
         self.environment.update(PATH=f"{self.fake}/bin:{os.environ['PATH']}", FAKE=str(self.fake), LC_ALL="C",
                                 DPKG_ADMINDIR=f"{self.fake}/dpkg")
+
+    def add_program(self, name, text):
+        path = self.fake / "bin" / name
+        path.write_text(PRELUDE + text + "\n")
+        path.chmod(0o755)
 
     def mark(self, kind, *names):
         for name in names:
@@ -102,9 +105,9 @@ class Sandbox:
     def forget_calls(self):
         (self.fake / "calls").unlink(missing_ok=True)
 
-    def dev(self, *words, expect=0, **environment):
+    def dev(self, *words, expect=0, stdin=subprocess.DEVNULL, **environment):
         done = subprocess.run([self.root / "dev", *words], env={**self.environment, **environment}, capture_output=True,
-                              text=True, check=False, stdin=subprocess.DEVNULL)
+                              text=True, check=False, stdin=stdin)
         demand(done.returncode == expect, f"./dev {' '.join(words)} ends with {done.returncode}, not {expect}:\n"
                                           f"{done.stdout}{done.stderr}")
         return done.stdout

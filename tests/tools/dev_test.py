@@ -77,6 +77,25 @@ def optional_packages_without_a_candidate_are_no_error():
     demand("going on without\nwithout: libgtest-dev clang-format-14\n" in said, said)
 
 
+def a_refusal_of_sudo_keeps_nothing_else_away():
+    box = Sandbox().have_everything()
+    (box.fake / "installed/libsodium-dev").unlink()
+    box.add_program("id", "echo 1000")
+    box.add_program("sudo", "exit 1")
+    ours, theirs = pty.openpty()
+    said = box.dev("build", stdin=theirs)
+    demand("missing packages, and neither root nor sudo: apt-get install libsodium-dev\n" in said, said)
+    demand(box.calls("sudo") == ["sudo -v"] and not box.calls("apt-get"), "nobody is asked twice")
+    demand(box.calls("cmake --build"), "what is there is used")
+    # By all steps of a script that needs packages more than once.
+    box.forget_calls()
+    subprocess.run(["bash", "-c", ". tools/dev/common.sh; need libsodium-dev; need libsodium-dev"], cwd=box.root,
+                   env=box.environment, stdin=theirs, capture_output=True, check=True)
+    demand(box.calls("sudo") == ["sudo -v"], f"once is enough: {box.calls('sudo')}")
+    os.close(ours)
+    os.close(theirs)
+
+
 def unknown_words_are_refused():
     box = Sandbox().have_everything()
     for words in (("demo", "--hlep"), ("test", "--list"), ("test", "gpu", "-x"), ("bench", "--json"), ("bench", "gpu", "-n"),
@@ -344,9 +363,9 @@ def long_steps_tell_percent():
 if __name__ == "__main__":
     for check in (help_does_nothing_else, without_packages_what_is_there_is_used, an_outage_is_over_when_it_is_over,
                   what_cannot_be_installed_keeps_nothing_else_away, optional_packages_without_a_candidate_are_no_error,
-                  unknown_words_are_refused, lint_tells_how_far_it_is, networks_belong_to_the_build,
-                  what_was_installed_since_is_found, what_the_build_lacks_is_told, bench_builds_benchmarks,
-                  test_is_quick_and_all_is_all, what_is_built_beside_the_tests_ends_with_them,
+                  a_refusal_of_sudo_keeps_nothing_else_away, unknown_words_are_refused, lint_tells_how_far_it_is,
+                  networks_belong_to_the_build, what_was_installed_since_is_found, what_the_build_lacks_is_told,
+                  bench_builds_benchmarks, test_is_quick_and_all_is_all, what_is_built_beside_the_tests_ends_with_them,
                   what_ends_early_beside_the_tests_is_a_failure,
                   another_debian_gets_the_tree_as_it_is, a_warning_fails_all_and_no_more,
                   what_a_step_does_is_read_off_its_output, long_steps_tell_percent):

@@ -96,11 +96,15 @@ apt_as_root() {
     -o Dpkg::Use-Pty=0 "$@"
 }
 
+# Asks for the password, where there is one; after a refusal no more.
 can_be_root() {
   [ "$(id -u)" -eq 0 ] && return 0
-  command -v sudo >/dev/null || return 1
+  if [ -n "${is_refused:-}" ] || ! command -v sudo >/dev/null; then return 1; fi
   # Without a terminal no one can type a password.
-  [ -t 0 ] || sudo -n true 2>/dev/null
+  if [ -t 0 ]; then sudo -v; else sudo -n true 2>/dev/null; fi || {
+    is_refused=yes
+    return 1
+  }
 }
 
 # Prints which names can be installed: the package lists may know a name but have nothing to install for it.
@@ -155,7 +159,6 @@ need() {
     return 0
   fi
   if can_be_root; then
-    [ "$(id -u)" -eq 0 ] || [ ! -t 0 ] || sudo -v
     PHASE_TAIL=3 phase "packages: ${missing[*]}" install_packages "${missing[@]}" || say "going on without"
     read -ra missing <<<"$(missing_packages "$@")"
     for name in "${missing[@]}"; do
