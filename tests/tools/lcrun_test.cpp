@@ -220,6 +220,15 @@ TEST_F(lcrun_test, output__reader_that_leaves_ends_the_job) {
   EXPECT_EQ(run.out(), "y\ny\ny\n");
 }
 
+TEST_F(lcrun_test, output__that_is_lost_on_a_full_disk_is_an_error) {
+  const std::string start = std::string("exec ") + LCI_LCRUN + " -n 1 /bin/sh -c ";
+  launch out({"-c", start + "'echo text' >/dev/full"}, {}, "/bin/sh");
+  EXPECT_EQ(out.finish(), 1);
+  EXPECT_EQ(out.err(), "lcrun: output is lost: No space left on device\n");
+  launch err({"-c", start + "'echo text >&2' 2>/dev/full"}, {}, "/bin/sh");
+  EXPECT_EQ(err.finish(), 1);
+}
+
 TEST_F(lcrun_test, input__goes_to_rank_0_only) {
   launch run({"-n", "3", "--tag-output", "/bin/cat"}, "one\ntwo\n");
   EXPECT_EQ(run.finish(), 0);

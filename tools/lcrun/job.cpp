@@ -86,7 +86,7 @@ void job::loop() {
     const pollfd* entry = set_.data() + 1;  // as build_set() put them
     for (sink* s : {&out_, &err_}) {
       if (entry->fd != s->fd()) continue;
-      if ((entry++)->revents != 0) s->write_some();
+      if ((entry++)->revents != 0) write_some_of(*s);
     }
     for (rank_process& p : ranks_) {
       for (line_stream* stream : {p.out.get(), p.err.get()}) {
@@ -315,8 +315,8 @@ void job::finish() {
     if (::poll(set_.data(), set_.size(), -1) < 0) continue;
     for (const pollfd& entry : set_) {
       if (entry.revents == 0) continue;
-      if (entry.fd == out_.fd()) out_.write_some();
-      if (entry.fd == err_.fd()) err_.write_some();
+      if (entry.fd == out_.fd()) write_some_of(out_);
+      if (entry.fd == err_.fd()) write_some_of(err_);
     }
     if (set_[0].revents != 0) take_signals();
   }
@@ -325,6 +325,15 @@ void job::finish() {
     }
   }
   ranks_.clear();
+}
+
+// A full disk, for example: the ranks have done well, but not all that they said is there.
+void job::write_some_of(sink& to) {
+  const int why = to.write_some();
+  if (why == 0) return;
+  // Nobody sees it if this is where it would be said: then the status tells it.
+  say("output is lost: " + std::string(::strerror(why)));
+  if (status_ == 0) status_ = 1;
 }
 
 void job::say(const std::string& text) { err_sink().push("lcrun: " + text + "\n"); }

@@ -83,6 +83,7 @@ class job {
   void end_job();
   void kill_all(int signal) noexcept;
   void finish();
+  void write_some_of(sink& to);
   void say(const std::string& text);
   std::string time_text() const;
   void ask_who_waits(const std::string& why);

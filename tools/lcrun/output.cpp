@@ -9,17 +9,19 @@
 
 namespace lcrun {
 
-void sink::write_some() {
+int sink::write_some() {
   // A pipe that poll() calls writable takes PIPE_BUF bytes without blocking; more might block, and
   // stdout is shared with others, so it must not be made non-blocking.
   const std::size_t most = std::min<std::size_t>(buffer_.size() - taken_, PIPE_BUF);
   const ssize_t n = ::write(fd_, buffer_.data() + taken_, most);
   if (n < 0) {
-    if (errno == EINTR || errno == EAGAIN) return;
-    dead_ = true;  // as for any program in a pipeline, the reader's end is the end of output
+    const int why = errno;
+    if (why == EINTR || why == EAGAIN) return 0;
+    dead_ = true;
     buffer_.clear();
     taken_ = 0;
-    return;
+    // As for any program in a pipeline, the reader's end is the end of output, and no error.
+    return why == EPIPE || why == ECONNRESET ? 0 : why;
   }
   taken_ += static_cast<std::size_t>(n);
   if (taken_ == buffer_.size()) {
@@ -29,6 +31,7 @@ void sink::write_some() {
     buffer_.erase(0, taken_);
     taken_ = 0;
   }
+  return 0;
 }
 
 line_stream::line_stream(lci::base::descriptor fd, sink& to, std::string tag, bool end_last_line)

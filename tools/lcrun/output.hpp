@@ -23,10 +23,11 @@ class sink {
   }
   bool has_data() const noexcept { return taken_ < buffer_.size(); }
   bool is_clogged() const noexcept { return buffer_.size() - taken_ > 256 * 1024; }
-  bool is_dead() const noexcept { return dead_; }  // the reader has closed it
+  bool is_dead() const noexcept { return dead_; }  // it takes no more
   int fd() const noexcept { return fd_; }
-  // Writes a little; call it when poll() reports the descriptor.
-  void write_some();
+  // Writes a little; call it when poll() reports the descriptor. Returns 0, or the errno by which
+  // output is lost that a reader may still expect.
+  int write_some();
 
  private:
   const int fd_;
