@@ -113,6 +113,17 @@ TEST_F(lcrun_hosts_test, hosts__one_that_cannot_be_reached_is_named) {
   EXPECT_NE(run.err().find("--ssh"), std::string::npos) << run.err();
 }
 
+// The status by which ssh tells that it could not reach the host.
+TEST_F(lcrun_hosts_test, hosts__rank_that_ends_with_255_was_reached) {
+  launch run(on_hosts(2, {"/bin/sh", "-c", "exit 255"}));
+  EXPECT_EQ(run.finish(), 255);
+  const auto lines = lines_of(run.err());
+  EXPECT_FALSE(lines.empty());
+  for (const std::string& line : lines)
+    EXPECT_TRUE(line.starts_with("lcrun: rank ") && line.ends_with(" exited with status 255"))
+        << line;
+}
+
 TEST_F(lcrun_hosts_test, hosts__an_lcrun_inside_a_rank_starts_a_job_of_its_own) {
   launch run(on_hosts(
       2, {"/bin/sh", "-c", std::string(LCI_LCRUN) + " -n 2 " + PROBE + " exchange 1 say inner"}));

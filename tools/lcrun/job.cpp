@@ -251,10 +251,15 @@ void job::report(const ending& e) {
   if (p.host.empty()) service_.rank_ended(rank, text);
   if (!e.by_signal && e.number == 0) return;
   const bool asked_for = e.by_signal && e.number == forwarded_;
-  // An agent has reported its own ranks, and the shell a missing lcrun; 255 is ssh's own status.
-  const bool told = !p.host.empty() && !e.by_signal && e.number != 255;
+  // An agent has reported its own ranks, and the shell a missing lcrun; 255 is ssh's own status,
+  // but a rank may end with it as well.
+  const bool told = !p.host.empty() && !e.by_signal && (e.number != 255 || p.has_told_failure());
   if (!p.host.empty() && !told) text += ": is this host reachable?";
-  if (!ending_ && !asked_for && !told) say(text);
+  if (!ending_ && !asked_for && !told) {
+    say(text);
+    if (orders_ != nullptr)
+      err_sink().push(orders_->page_mark + std::string(line_stream::FAILED) + "\n");
+  }
   if (status_ == 0) status_ = e.by_signal ? 128 + e.number : e.number;
   if (!opts_.keep_going) end_job();
 }

@@ -51,7 +51,9 @@ class job {
     std::unique_ptr<line_stream> out, err;
     lci::base::descriptor control;  // to the agent on that host
     std::string host;
-    int pages_told() const noexcept { return out->marks() + err->marks(); }  // by that agent
+    // By that agent.
+    int pages_told() const noexcept { return out->marks() + err->marks(); }
+    bool has_told_failure() const noexcept { return out->failures() + err->failures() > 0; }
   };
   struct ending {
     int index;  // into ranks_

@@ -93,8 +93,8 @@ void line_stream::push_lines(std::string_view bytes) {
 }
 
 void line_stream::push_line(std::string_view line) {
-  if (!mark_.empty() && line == mark_) {
-    ++marks_;
+  if (!mark_.empty() && (line == mark_ || line == failed_)) {
+    ++(line == mark_ ? marks_ : failures_);
     return;
   }
   to_.push(tag_);

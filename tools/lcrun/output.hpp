@@ -43,9 +43,14 @@ class line_stream {
 
   // `tag` goes before each line. `end_last_line`: a last line without an end gets one.
   line_stream(lci::base::descriptor fd, sink& to, std::string tag, bool end_last_line);
-  // Lines that are `mark` are counted instead of passed on.
-  void take_out(const std::string& mark) { mark_ = mark + "\n"; }
+  // Lines that are `mark`, or `mark` and FAILED, are counted instead of passed on.
+  static constexpr std::string_view FAILED = " failed";
+  void take_out(const std::string& mark) {
+    mark_ = mark + "\n";
+    failed_ = mark + std::string(FAILED) + "\n";
+  }
   int marks() const noexcept { return marks_; }
+  int failures() const noexcept { return failures_; }
   int fd() const noexcept { return fd_.get(); }
   bool is_open() const noexcept { return static_cast<bool>(fd_); }
   bool may_read() const noexcept { return is_open() && !to_.is_clogged(); }
@@ -65,8 +70,8 @@ class line_stream {
   sink& to_;
   const std::string tag_;
   const bool end_last_line_;
-  std::string mark_;
-  int marks_ = 0;
+  std::string mark_, failed_;
+  int marks_ = 0, failures_ = 0;
   std::string partial_;
 };
 
