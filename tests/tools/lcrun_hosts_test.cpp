@@ -124,6 +124,18 @@ TEST_F(lcrun_hosts_test, hosts__rank_that_ends_with_255_was_reached) {
         << line;
 }
 
+TEST_F(lcrun_hosts_test, hosts__ssh_is_told_not_to_ask) {
+  const std::string folder = testing::TempDir() + "lcrun_path_" + std::to_string(::getpid());
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder + "/ssh") << "#!/bin/sh\necho \"$1 $2 $3\" >&2; exit 255\n";
+  ::chmod((folder + "/ssh").c_str(), 0700);
+  vars_.set("PATH", folder + ":" + std::getenv("PATH"));
+  launch run({"-n", "1", "--hosts", "far", "true"});
+  EXPECT_EQ(run.finish(), 255);
+  EXPECT_TRUE(run.err().starts_with("-o BatchMode=yes far\n")) << run.err();
+  std::filesystem::remove_all(folder);
+}
+
 TEST_F(lcrun_hosts_test, hosts__an_lcrun_inside_a_rank_starts_a_job_of_its_own) {
   launch run(on_hosts(
       2, {"/bin/sh", "-c", std::string(LCI_LCRUN) + " -n 2 " + PROBE + " exchange 1 say inner"}));

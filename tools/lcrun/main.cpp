@@ -118,7 +118,8 @@ int run(int argc, char** argv) {
   if (!opts.hosts.empty()) {
     share_ranks(opts.hosts, opts.nprocs);
     if (opts.ssh.empty()) opts.ssh = environment().get("LCI_SSH");
-    if (opts.ssh.empty()) opts.ssh = "ssh";
+    // Each ssh is in a process group of its own, where it could not read an answer.
+    if (opts.ssh.empty()) opts.ssh = "ssh -o BatchMode=yes";
   }
   std::string directory = opts.hosts.empty() ? make_directory(opts.variables) : std::string();
   return run_job(opts, std::move(directory), nullptr);
