@@ -21,6 +21,7 @@ class lcrun_hosts_test : public lcrun_test {
     std::ofstream(ssh_) << "#!/bin/sh\n"
                            "[ \"$1\" = down ] && { echo 'ssh: no route' >&2; exit 255; }\n"
                            "[ \"$1\" = mute ] && exec cat >/dev/null\n"
+                           "[ \"$1\" = asks ] && kill -TTIN $$\n"
                            "export STUB_HOST=$1; shift; exec sh -c \"$*\"\n";
     ::chmod(ssh_.c_str(), 0700);
   }
@@ -134,6 +135,16 @@ TEST_F(lcrun_hosts_test, hosts__ssh_is_told_not_to_ask) {
   EXPECT_EQ(run.finish(), 255);
   EXPECT_TRUE(run.err().starts_with("-o BatchMode=yes far\n")) << run.err();
   std::filesystem::remove_all(folder);
+}
+
+// As the terminal does to a process in the background that reads from it.
+TEST_F(lcrun_hosts_test, hosts__ssh_that_asks_is_named) {
+  launch run(on_hosts(1, {"true"}, "asks"));
+  EXPECT_TRUE(run.wait_for_error("the --ssh command for host asks has stopped")) << run.err();
+  // The third request to end kills it.
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) run.signal(signal);
+  EXPECT_EQ(run.finish(), 128 + SIGKILL);
+  EXPECT_EQ(launch::count(run.err(), "has stopped"), 1u) << run.err();
 }
 
 TEST_F(lcrun_hosts_test, hosts__an_lcrun_inside_a_rank_starts_a_job_of_its_own) {

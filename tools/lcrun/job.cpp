@@ -190,6 +190,7 @@ void job::take_orders() {
 void job::take_endings() {
   for (int i = 0; i < static_cast<int>(ranks_.size()); ++i) {
     rank_process& p = ranks_[static_cast<std::size_t>(i)];
+    tell_if_stopped(p);
     siginfo_t info{};
     if (p.is_over ||
         ::waitid(P_PID, static_cast<id_t>(p.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
@@ -204,6 +205,18 @@ void job::take_endings() {
     endings_.push_back(ending{i, info.si_code != CLD_EXITED, info.si_status});
   }
   if (!has_to_wait_for_the_cause()) report_endings();
+}
+
+// The connection to a host that wants to read from the terminal: it is not in the foreground.
+void job::tell_if_stopped(const rank_process& p) {
+  siginfo_t info{};
+  if (p.host.empty() || p.is_over ||
+      ::waitid(P_PID, static_cast<id_t>(p.pid), &info, WSTOPPED | WNOHANG) != 0 ||
+      info.si_pid != p.pid || (info.si_status != SIGTTIN && info.si_status != SIGTTOU))
+    return;
+  say("the --ssh command for host " + p.host +
+      " has stopped: it wants to ask something, and must not; try it alone, as in \"ssh " + p.host +
+      " true\"");
 }
 
 job::blame job::blame_of(const ending& e) noexcept {

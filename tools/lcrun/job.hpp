@@ -77,6 +77,7 @@ class job {
   void take_orders();
   void obey(int signal);
   void take_endings();
+  void tell_if_stopped(const rank_process& p);
   bool has_to_wait_for_the_cause();
   void report_endings();
   void report(const ending& e);
