@@ -1,5 +1,6 @@
 // allreduce: every rank gets the combination of all contributions, with the same bits everywhere.
 #include "lci/coll/algorithms.hpp"
+#include "lci/coll/arguments.hpp"
 #include "lci/coll/run.hpp"
 
 namespace lci::coll {

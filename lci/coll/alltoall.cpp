@@ -1,5 +1,6 @@
 // alltoall: block r of this rank's array goes to rank r, where it becomes block "this rank".
 #include "lci/coll/algorithms.hpp"
+#include "lci/coll/arguments.hpp"
 #include "lci/coll/run.hpp"
 
 namespace lci::coll {

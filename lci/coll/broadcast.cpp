@@ -1,5 +1,6 @@
 // broadcast: `size` bytes of the root arrive at every rank.
 #include "lci/coll/algorithms.hpp"
+#include "lci/coll/arguments.hpp"
 #include "lci/coll/run.hpp"
 
 namespace lci::coll {

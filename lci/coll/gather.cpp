@@ -1,5 +1,6 @@
 // allgather: every rank gets the contributions of all ranks, in the order of ranks.
 #include "lci/coll/algorithms.hpp"
+#include "lci/coll/arguments.hpp"
 #include "lci/coll/run.hpp"
 
 namespace lci::coll {

@@ -1,5 +1,6 @@
 // reduce: the root gets op(contribution of rank 0, ..., contribution of rank n-1), item by item.
 #include "lci/coll/algorithms.hpp"
+#include "lci/coll/arguments.hpp"
 #include "lci/coll/run.hpp"
 
 namespace lci::coll {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lci/coll/algorithms.hpp"
+#include "lci/coll/arguments.hpp"
 #include "lci/coll/run.hpp"
 
 namespace lci::coll {

@@ -1,5 +1,4 @@
-// run: carries out a plan by means of the public interface, and checks the arguments of
-// collectives.
+// run: carries out a plan by means of the public interface.
 //
 // Called by: the entry points lci::detail::<collective>(), one per file of this folder.
 // Threads: the collectives of one matching engine must be issued by one thread at a time and in the
@@ -35,23 +34,5 @@ void run(plan_t&& plan, const resources_t& resources, reduce_op_t op, comp_t com
 
 // The resources that the options of a collective name.
 resources_t resources_of(const detail::collective_args& args);
-
-void check_algorithm_number(const char* operation, int algorithm);
-
-// Each throws argument_error with the name of the operation, the argument, its value and the legal
-// range.
-void check_root(const char* operation, int root, int n);
-void check_op(const char* operation, reduce_op_t op);
-// `algorithm`: of any of the enumerations, all of which have the same values.
-template <class Algorithm>
-void check_algorithm(const char* operation, Algorithm algorithm) {
-  static_assert(static_cast<int>(Algorithm::none) == 0 && static_cast<int>(Algorithm::ring) == 3);
-  check_algorithm_number(operation, static_cast<int>(algorithm));
-}
-void check_buffer(const char* operation, const char* argument, const void* buffer, size_t size);
-// a * b bytes, which must fit the address space.
-size_t checked_product(const char* operation, size_t a, size_t b);
-// The option `ring_nsteps`, or n - 1.
-int ring_steps(const char* operation, option_t<int> given, int n);
 
 }  // namespace lci::coll
