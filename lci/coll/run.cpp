@@ -92,8 +92,7 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
 
   // A transfer will never end, so neither will the collective. A call that waits ends by the loss.
   void lose() noexcept override {
-    // Relaxed: the subtraction after it publishes it to the thread that enters.
-    has_failed_.store(true, std::memory_order_relaxed);
+    begin_to_fail();
     // edge collective.phase
     if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) give_up();
   }
@@ -116,12 +115,22 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
     detail::need_all(args, change);
   }
 
+  // True for the first who finds that the collective will not end well. What is left of this phase
+  // may never end, so the object is released to the program at once.
+  bool begin_to_fail() noexcept {
+    // Relaxed: decides who goes on here; the subtraction that each caller makes after it publishes
+    // it, and what was released, to the thread that enters.
+    if (has_failed_.exchange(true, std::memory_order_relaxed)) return false;
+    for (running_t* each = this; each != nullptr; each = each->next_collective_.get())
+      detail::let_go(std::exchange(each->held_, nullptr));
+    return true;
+  }
+
   // A step has failed, and the call that waits ends at once: what is left of this phase may wait
   // for ranks that wait for us. A thread that carries out steps, which use the buffers, tells
   // behind them.
   void tell_failed(std::exception_ptr why, bool is_with_progress) noexcept {
-    // Relaxed: decides who tells; the object publishes what is told, or phase_.
-    if (has_failed_.exchange(true, std::memory_order_relaxed) || call_ == nullptr) return;
+    if (!begin_to_fail() || call_ == nullptr) return;
     call_->end.has_failed = true;
     call_->end.is_with_progress = is_with_progress;
     call_->end.why = std::move(why);

@@ -1,6 +1,6 @@
 // Blocking collectives while something fails: what is no part of them must not end the call while
 // its buffers are in use, and a step of them that fails ends it, whoever takes the exception.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cstdlib>
 #include <functional>
@@ -49,7 +49,7 @@ class failing : public testing::Test {
       char byte = 0;
       post_am(0, &byte, 1, COMP_NULL, interrupts_);
     } else {
-      while (!may_enter_) progress();
+      wait_to_enter();
     }
     try {
       collective();
@@ -58,11 +58,16 @@ class failing : public testing::Test {
     }
     return "";
   }
-  static void let_others_enter() {
+  static void wait_to_enter() {
+    while (!may_enter_) progress();
+  }
+  static void let_enter(int rank) {
     char byte = 0;
-    for (int rank = 1; rank < get_rank_n(); ++rank)
-      while (post_am(rank, &byte, 1, COMP_NULL_RETRY, allows_).is_retry()) {
-      }
+    while (post_am(rank, &byte, 1, COMP_NULL_RETRY, allows_).is_retry()) {
+    }
+  }
+  static void let_others_enter() {
+    for (int rank = 1; rank < get_rank_n(); ++rank) let_enter(rank);
   }
   // What progress throws in a round, as another thread would take it.
   static std::string thrown_in_a_round() {
@@ -178,6 +183,32 @@ TEST_F(failing_step, receive_while_a_handler_fails__the_call_throws_its_own) {
     EXPECT_EQ(thrown_in_a_round(), "the handler fails");
     EXPECT_EQ(thrown_in_a_round(), "");
   }
+}
+
+// Rank 0 receives less than the others send, and lets them enter one by one.
+TEST_F(failing_step, receive_while_others_are_under_way__the_object_may_be_freed) {
+  const int me = get_rank_me(), n = get_rank_n();
+  if (n < 3) GTEST_SKIP() << "nothing else is under way";
+  const size_t size = (me == 0 ? COUNT / 2 : COUNT) * 8;
+  const auto in = contribution(me, COUNT * static_cast<size_t>(n));
+  std::vector<uint64_t> out(in.size());
+  if (me != 0) {
+    wait_to_enter();
+    alltoall(in.data(), out.data(), size);
+  } else {
+    comp_t queue = alloc_cq();
+    alltoall_x(in.data(), out.data(), size).comp(queue)();
+    for (int rank = 1; rank < n; ++rank) {
+      let_enter(rank);
+      std::string what;
+      while (what.empty()) what = thrown_in_a_round();
+      EXPECT_THAT(what, testing::HasSubstr("does not fit"));
+      if (rank == 1) {
+        EXPECT_NO_THROW(free_comp(&queue));
+      }
+    }
+  }
+  barrier();
 }
 
 }  // namespace
