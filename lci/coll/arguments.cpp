@@ -2,7 +2,12 @@
 
 #include <string>
 
+#include "lci/coll/plan.hpp"
+
 namespace lci::coll {
+
+// A ring sends at most twice as many messages to its neighbour, and each has a number.
+static constexpr int MOST_RING_STEPS = 1 << (NUMBER_BITS - 1);
 
 void check_root(const char* operation, int root, int n) {
   if (root >= 0 && root < n) return;
@@ -38,9 +43,9 @@ size_t checked_product(const char* operation, size_t a, size_t b) {
 
 int ring_steps(const char* operation, option_t<int> given, int n) {
   const int nsteps = given.get_value_or(n > 1 ? n - 1 : 1);
-  if (nsteps > 0) return nsteps;
+  if (nsteps > 0 && nsteps <= MOST_RING_STEPS) return nsteps;
   throw argument_error(std::string(operation) + ": ring_nsteps " + std::to_string(nsteps) +
-                       " is out of range, legal are 1 and more");
+                       " is out of range, legal are 1 to " + std::to_string(MOST_RING_STEPS));
 }
 
 }  // namespace lci::coll

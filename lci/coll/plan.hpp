@@ -18,6 +18,9 @@
 
 namespace lci::coll {
 
+// A pair exchanges fewer than 2^NUMBER_BITS messages in one collective.
+inline constexpr int NUMBER_BITS = 24;
+
 struct step_t {
   enum class kind_t : uint8_t {
     send,     // `amount` bytes at `from` to `peer`

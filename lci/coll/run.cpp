@@ -72,7 +72,8 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
   // A call waits, and comp_ is its synchronizer.
   void keep(std::shared_ptr<waiting_t> call) { call_ = std::move(call); }
 
-  // Takes its number among the collectives of the engine. The last step before the start: all ranks
+  // Takes its number among the collectives of the engine, which is in the tag bits above
+  // NUMBER_BITS: 2^40 of them before a tag repeats. The last step before the start: all ranks
   // count alike, so a collective that could not begin for want of memory must not count.
   void take_number() {
     tag_base_ = detail::next_collective_sequence(resources_.engine) << NUMBER_BITS;
@@ -103,10 +104,6 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
   }
 
  private:
-  // Of the 64 tag bits the lower ones number the messages of a pair inside one collective, the
-  // others the collectives of the engine: 2^40 of these before a tag repeats.
-  static constexpr int NUMBER_BITS = 24;
-
   void need_all(int change) const {
     detail::progress_args args;
     args.runtime = resources_.runtime;

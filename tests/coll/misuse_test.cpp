@@ -2,6 +2,8 @@
 // written. Each test ends with a collective that must still work.
 #include <gmock/gmock.h>
 
+#include <climits>
+
 #include "tests/coll/data.hpp"
 #include "tests/support/must_fire.hpp"
 
@@ -98,13 +100,18 @@ TEST(misuse, sizes_beyond_the_address_space) {
   expect_still_working();
 }
 
-TEST(misuse, ring_steps_below_one) {
+TEST(misuse, ring_steps_out_of_range) {
   uint64_t value = 5;
   EXPECT_TRUE(throws_with<argument_error>([&] { broadcast_x(&value, 8, 0).ring_nsteps(0)(); },
-                                          {"broadcast", "ring_nsteps 0", "1 and more"}));
+                                          {"broadcast", "ring_nsteps 0", "1 to 8388608"}));
   EXPECT_TRUE(throws_with<argument_error>(
       [&] { allreduce_x(&value, &value, 1, 8, add_u64).ring_nsteps(-4)(); },
       {"allreduce", "ring_nsteps -4"}));
+  for (const int steps : {(1 << 23) + 1, INT_MAX})
+    EXPECT_TRUE(throws_with<argument_error>(
+        [&] { broadcast_x(&value, 8, 0).ring_nsteps(steps)(); },
+        {"broadcast", "ring_nsteps " + std::to_string(steps), "1 to 8388608"}));
+  broadcast_x(&value, 8, 0).ring_nsteps(1 << 23)();
   expect_still_working();
 }
 
