@@ -6,7 +6,7 @@
 /// produce an entry in net_poll_cq(). A short put that is not ordered yet returns posted, but its
 /// buffer may be reused. The other forms return posted. Retry: nothing happened. Threads: any, at
 /// the same time. All throw lci::argument_error for a rank outside 0..n-1, a null buffer with a
-/// size, or a size over the limit.
+/// size, or a size over the limit; and lci::peer_failure_error for a rank that has left or failed.
 #ifndef LCI_NET_HPP
 #define LCI_NET_HPP
 

@@ -101,6 +101,12 @@ net::net_op make_op(const net_post_args& a, const net_context_impl_t& network, b
   return op;
 }
 
+// The network takes nothing for that rank any more, and the record will have no entry.
+[[noreturn]] LCI_COLD void refuse_for_good(const target& to, proto::raw_net::record* r, int rank) {
+  to.raw.drop(r);
+  to.end.device.owner().core.peers.throw_ended(rank);
+}
+
 // Posts an operation that reports through the queue; `is_short`: the caller may reuse its buffer at
 // once, so the bytes are copied.
 error_t post(const net_post_args& a, net_opcode_t opcode,
@@ -132,6 +138,8 @@ error_t post(const net_post_args& a, net_opcode_t opcode,
   // Done would mean that a short put is in order (docs/decisions/0028-order-behind-puts.md).
   const bool orders_puts = network.fabric->caps_of(a.rank).orders_puts;
   const errorcode_t code = (to.end.queue->end().*verb)(op);
+  if (code == errorcode_t::fatal) [[unlikely]]
+    refuse_for_good(to, r, a.rank);
   if (code == errorcode_t::done)
     to.raw.complete(r);
   else if (code != errorcode_t::posted)
@@ -165,6 +173,8 @@ error_t net_post_sends(const net_post_args& a) {
   proto::raw_net::record* const r = to.raw.make_record(net_opcode_t::SEND, a.rank, a.user_context);
   const errorcode_t code =
       to.end.queue->end().send_inline(a.rank, a.imm_data, nullptr, 0, a.buffer, a.size);
+  if (code == errorcode_t::fatal) [[unlikely]]
+    refuse_for_good(to, r, a.rank);
   if (code == errorcode_t::done)
     to.raw.complete(r);
   else

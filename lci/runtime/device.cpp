@@ -134,10 +134,7 @@ void device_impl_t::free_endpoints() noexcept {
 }
 
 proto::raw_net& device_impl_t::raw() {
-  std::call_once(raw_made_, [this] {
-    raw_ = std::make_unique<proto::raw_net>(queues.engine().device(), owner().core.arena,
-                                            pool.packets);
-  });
+  std::call_once(raw_made_, [this] { raw_ = std::make_unique<proto::raw_net>(queues.engine()); });
   return *raw_;
 }
 

@@ -21,7 +21,7 @@ std::size_t raw_net::poll(std::size_t max, net_status_t* out) {
     const std::lock_guard lock(mutex_);
     if (ready_count_ >= max) max = std::min(max, ready_count_);
   }
-  device_.poll(*this, max);
+  engine_.device().poll(*this, max);
   std::size_t n = 0;
   for (; n < max; ++n) {
     record* const one = take_record();
@@ -51,7 +51,8 @@ void raw_net::complete(record* r) noexcept {
 
 // What it held is given back.
 void raw_net::strip(record* r) noexcept {
-  if (r->packet != nullptr) mem::release_packet(arena_, std::exchange(r->packet, nullptr));
+  if (r->packet != nullptr)
+    mem::release_packet(engine_.shared.arena, std::exchange(r->packet, nullptr));
   r->key = network_key();
 }
 
@@ -142,6 +143,11 @@ void raw_net::on_error(int rank, void* context, std::string_view) noexcept {
 }
 
 void raw_net::on_peer_ended(int rank, bool orderly, std::string_view reason) noexcept {
+  // As progress of the device would have noted it.
+  engine_.watch.note_all_of(rank);
+  net::peer_table& peers = engine_.shared.peers;
+  if (!peers.report(rank, orderly ? net::peer_event::leave : net::peer_event::fail, reason))
+    peers.remind(rank);
   if (!orderly) on_error(rank, nullptr, reason);
 }
 

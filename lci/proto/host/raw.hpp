@@ -12,13 +12,14 @@
 #include "lci/net.hpp"
 #include "lci/net/backend.hpp"
 #include "lci/proto/engine/network_key.hpp"
+#include "lci/proto/engine/progress_engine.hpp"
 
 namespace lci::proto {
 
 class raw_net final : private net::sink {
  public:
-  raw_net(net::device& device, mem::arena& arena, mem::packet_pool& pool)
-      : device_(device), arena_(arena), pool_(pool) {}
+  // Of the engine's device, whose progress nobody makes.
+  explicit raw_net(progress_engine& engine) noexcept : engine_(engine) {}
 
   ~raw_net();
   raw_net(const raw_net&) = delete;
@@ -41,7 +42,7 @@ class raw_net final : private net::sink {
   // reported).
   void complete(record* r) noexcept;
   void drop(record* r) noexcept;
-  mem::packet_pool& pool() noexcept { return pool_; }
+  mem::packet_pool& pool() noexcept { return engine_.pool; }
 
  private:
   struct receive {
@@ -59,9 +60,7 @@ class raw_net final : private net::sink {
   record* record_for(net_opcode_t opcode, int rank) noexcept;
   void strip(record* r) noexcept;
 
-  net::device& device_;
-  mem::arena& arena_;
-  mem::packet_pool& pool_;
+  progress_engine& engine_;
   data::object_pool<record> records_;
   std::mutex mutex_;
   std::deque<receive> receives_;  // under mutex_

@@ -228,7 +228,7 @@ TEST(keys, rtr_with_slots_of_no_sense__fails_without_writing) {
 
 TEST(keys, record_of_the_raw_layer__gives_its_registration_back) {
   gpu_world w(card());
-  proto::raw_net raw(w[0].queues->engine().device(), w[0].core.arena, w[0].pool);
+  proto::raw_net raw(w[0].queues->engine());
   std::vector<std::byte> buffer(100);
   for (const bool completes : {false, true}) {
     proto::raw_net::record* const record = raw.make_record(lci::net_opcode_t::SEND, 1, nullptr);

@@ -146,8 +146,8 @@ TEST(no_memory, death__is_told_once_and_ends_what_was_under_way) {
 TEST(no_memory, raw_network__reports_everything_once) {
   for_each_allocation([](std::uint64_t n) {
     ranks w;
-    proto::raw_net a(w[0].queues->engine().device(), w[0].core.arena, w[0].pool);
-    proto::raw_net b(w[1].queues->engine().device(), w[1].core.arena, w[1].pool);
+    proto::raw_net a(w[0].queues->engine());
+    proto::raw_net b(w[1].queues->engine());
     std::uint64_t word = 7, into = 0, target = 0;
     const net::remote_key key = w[1].expose(&target, sizeof(target));
     bool is_sent = false, is_put = false, is_posted = false;
