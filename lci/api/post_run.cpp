@@ -1,6 +1,7 @@
 #include "lci/api/post_run.hpp"
 
 #include <atomic>
+#include <cstdint>
 #include <exception>
 #include <string>
 #include <utility>
@@ -118,6 +119,25 @@ void wait_until_over(proto::waiter* w, proto::device_queues& queues, int rank, w
   }
 }
 
+// The operation has failed. What other things have thrown, the next call of progress throws.
+[[noreturn]] LCI_COLD void throw_failed(proto::waiter* w, proto::device_queues& queues, int rank,
+                                        waiting& wait, std::exception_ptr& kept) {
+  proto::pending_errors& errors = queues.engine().errors;
+  const bool is_lost = w->is_lost();
+  const std::exception_ptr why = w->take_why();
+  queues.engine().shared.waiters.put(w);
+  check_source(queues, rank, wait);
+  // A receive from any source may have met the request of a rank that was lost before the call.
+  if (const std::uint32_t count = errors.lost.count(); is_lost && count != 0)
+    errors.throw_loss(count - 1);
+  if (why) {
+    errors.take_away(why);
+    if (kept == why) kept = nullptr;
+    std::rethrow_exception(why);
+  }
+  wait.throw_failed(std::exchange(kept, nullptr));
+}
+
 }  // namespace
 
 bool is_taken_back(proto::waiter* w, proto::device_queues& queues, waiting& wait,
@@ -138,13 +158,10 @@ status_t wait_for(proto::waiter* w, proto::device_queues& queues, int rank, wait
   status_t result;
   try {
     wait_until_over(w, queues, rank, wait, filed_in, kept);
+    if (w->has_failed()) [[unlikely]]
+      throw_failed(w, queues, rank, wait, kept);
     result = w->result();
-    const bool has_failed = w->has_failed();
     queues.engine().shared.waiters.put(w);
-    if (has_failed) {
-      check_source(queues, rank, wait);
-      wait.throw_failed(std::exchange(kept, nullptr));
-    }
   } catch (...) {
     // The next call of progress throws it.
     if (kept) queues.engine().errors.keep(kept);

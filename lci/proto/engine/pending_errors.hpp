@@ -23,16 +23,17 @@ class pending_errors {
 
   LCI_COLD void keep(std::exception_ptr problem) noexcept;
   // The same for one whose words have to be put together: make() answers the exception. Without
-  // memory for them std::bad_alloc is kept.
+  // memory for them std::bad_alloc is kept. Answers what is kept.
   template <class Make>
-  LCI_COLD void keep_made(Make&& make) noexcept {
+  LCI_COLD std::exception_ptr keep_made(Make&& make) noexcept {
     std::exception_ptr made;
     try {
       made = std::make_exception_ptr(make());
     } catch (...) {
       made = std::current_exception();
     }
-    keep(std::move(made));
+    keep(made);
+    return made;
   }
   // An operation posted here was with `rank`, which is lost: progress reports it.
   LCI_COLD void concern(int rank) noexcept;

@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <new>
+#include <utility>
 
 #include "lci/comp/signal.hpp"
 #include "lci/library_comp.hpp"
@@ -12,23 +13,30 @@ namespace lci::proto {
 
 void signaller::fail(const user_side& user) noexcept {
   const int rank = user.status.rank;
-  end_failed(user, rank >= 0 && watch_.is_lost(rank));
+  const bool is_by_loss = rank >= 0 && watch_.is_lost(rank);
+  end_failed(user, is_by_loss, is_by_loss ? nullptr : errors_.newest());
 }
 
-void signaller::fail_here(const user_side& user) noexcept { end_failed(user, false); }
+void signaller::fail_here(const user_side& user, std::exception_ptr why) noexcept {
+  end_failed(user, false, std::move(why));
+}
 
-void signaller::end_failed(const user_side& user, bool is_by_loss) noexcept {
+void signaller::end_failed(const user_side& user, bool is_by_loss,
+                           std::exception_ptr why) noexcept {
   const int rank = user.status.rank;
   if (is_by_loss && !user.is_arrival) {
     errors_.concern(rank);
     watch_.miss(rank);
   }
   if (user.comp == nullptr) return;
-  if (user.is_waiter) return static_cast<waiter*>(user.comp)->fail(nullptr);
+  if (user.is_waiter) {
+    auto* const of = static_cast<waiter*>(user.comp);
+    return is_by_loss ? of->fail_by_loss() : of->fail(std::move(why));
+  }
   if (user.comp->attr.serial != user.serial) return;  // it was freed
   if (user.comp->attr.comp_type == detail::LIBRARY_COMP) {
     auto* const of = static_cast<detail::library_comp_t*>(user.comp);
-    return is_by_loss ? of->lose() : of->fail(errors_.newest());
+    return is_by_loss ? of->lose() : of->fail(std::move(why));
   }
   if (is_by_loss) comp::lose(user.comp, rank, user.number);
 }

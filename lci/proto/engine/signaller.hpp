@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 
 #include "lci/base/platform.hpp"
 #include "lci/comp/counter.hpp"
@@ -69,11 +70,13 @@ class signaller {
   // signalled (api 6.13), but a call that waits for it ends; one that waits for a synchronizer only
   // if the peer has ended. An object of the library is told.
   LCI_COLD void fail(const user_side& user) noexcept;
-  // The same where the reason lies here, so that nothing is lost by the end of the peer.
-  LCI_COLD void fail_here(const user_side& user) noexcept;
+  // The same where the reason, which was kept, lies here, so that nothing is lost by the end of the
+  // peer.
+  LCI_COLD void fail_here(const user_side& user, std::exception_ptr why) noexcept;
 
  private:
-  LCI_COLD void end_failed(const user_side& user, bool is_by_loss) noexcept;
+  // why: null if by a loss.
+  LCI_COLD void end_failed(const user_side& user, bool is_by_loss, std::exception_ptr why) noexcept;
   LCI_COLD void signal_in_turn(comp_impl_t& to, const status_t& status, bool is_completion,
                                news what) noexcept;
 

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
+#include <utility>
 
 #include "lci/data/object_pool.hpp"
 #include "lci/library_comp.hpp"
@@ -22,27 +24,43 @@ class waiter final : public detail::library_comp_t {
   }
   void signal(status_t status) override {
     result_ = status;
-    // edge waiter.signal: the result, and the user's data behind it, are visible to is_over().
-    if (state_.exchange(signalled, std::memory_order_acq_rel) == abandoned) home->put(this);
+    end(signalled);
   }
-  // The operation will not complete; why has been kept by the engine before.
-  void fail(std::exception_ptr /*why*/) noexcept override {
-    // edge waiter.signal
-    if (state_.exchange(failed, std::memory_order_acq_rel) == abandoned) home->put(this);
+  // The operation will not complete. why: kept by the engine before, or null where another thread's
+  // progress has thrown it.
+  void fail(std::exception_ptr why) noexcept override {
+    why_ = std::move(why);
+    end(failed);
   }
-  // edge waiter.signal: partners are signal() and fail().
+  // The same because a rank is lost, which the losses of the engine know.
+  void fail_by_loss() noexcept { end(lost); }
+  // edge waiter.signal: partner is end().
   bool is_over() const noexcept { return state_.load(std::memory_order_acquire) >= signalled; }
-  bool has_failed() const noexcept { return state_.load(std::memory_order_relaxed) == failed; }
-  // The poster stops waiting. edge waiter.signal: partners are signal() and fail().
+  bool has_failed() const noexcept { return state_.load(std::memory_order_relaxed) >= failed; }
+  bool is_lost() const noexcept { return state_.load(std::memory_order_relaxed) == lost; }
+  // Before the waiter goes back.
+  std::exception_ptr take_why() noexcept { return std::exchange(why_, nullptr); }
+  // The poster stops waiting. edge waiter.signal: partner is end().
   void abandon() noexcept {
-    if (state_.exchange(abandoned, std::memory_order_acq_rel) >= signalled) home->put(this);
+    if (state_.exchange(abandoned, std::memory_order_acq_rel) >= signalled) go_home();
   }
   const status_t& result() const noexcept { return result_; }
 
  private:
-  enum : int { waiting, abandoned, signalled, failed };
+  enum : int { waiting, abandoned, signalled, failed, lost };
+  void end(int how) noexcept {
+    // edge waiter.signal: the result or why_, and the user's data behind it, are visible to
+    // is_over().
+    if (state_.exchange(how, std::memory_order_acq_rel) == abandoned) go_home();
+  }
+  void go_home() noexcept {
+    why_ = nullptr;
+    home->put(this);
+  }
+
   std::atomic<int> state_{waiting};
   status_t result_;
+  std::exception_ptr why_;  // null while it waits
 };
 
 // The operation of this object, which may be null, will not complete, and nobody else says so: an

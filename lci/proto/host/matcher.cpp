@@ -103,9 +103,9 @@ inline bool is_ready_for(const receive& to, std::size_t size) noexcept {
 
 // A receive that is too small is used up by its error.
 LCI_COLD void refuse(host_context& host, receive& to, const match::match_key& key) noexcept {
-  host.engine.errors.keep_made(
-      [&] { return truncation_error(match::truncation_text(key, to.user.status.size)); });
-  drop_unsuited(to);
+  drop_unsuited(to, host.engine.errors.keep_made([&] {
+    return truncation_error(match::truncation_text(key, to.user.status.size));
+  }));
 }
 
 bool is_offerable(int rank, tag_t tag, matching_policy_t policy) noexcept {

@@ -2,6 +2,9 @@
 // record belongs to the caller.
 #pragma once
 
+#include <exception>
+#include <utility>
+
 #include "lci/base/platform.hpp"
 #include "lci/proto/host/host_context.hpp"
 #include "lci/proto/host/match_records.hpp"
@@ -22,12 +25,12 @@ LCI_COLD inline void drop(receive& to) noexcept {
   host.engine.signals.fail(user);
 }
 
-// Ends a receive that its message does not suit.
-LCI_COLD inline void drop_unsuited(receive& to) noexcept {
+// Ends a receive that its message does not suit; why was kept.
+LCI_COLD inline void drop_unsuited(receive& to, std::exception_ptr why) noexcept {
   host_context& host = *to.host;
   const user_side user = to.user;
   take_home(to);
-  host.engine.signals.fail_here(user);
+  host.engine.signals.fail_here(user, std::move(why));
 }
 
 // A sender is writing into this receive by itself: the message has to find another one.
