@@ -42,7 +42,7 @@ class connector final : public net::connected::connector<connector, device_queue
   fid_ep* endpoint() const noexcept { return queues_.ep.get(); }
   // Takes hellos from now on. Throws backend_error.
   void start(regions& memory);
-  // As the base's. A rank that was missed before is missed there as well.
+  // As the base's. A rank that has failed before fails there as well.
   void add_queues(device_queues& q);
   // Whether the end of that rank's process would be noticed.
   bool is_watched(int rank) const noexcept {

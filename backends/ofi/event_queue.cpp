@@ -180,7 +180,7 @@ void event_queue::finish(net::sink& to, work& one, int error) noexcept {
   works_.put(&one);
 }
 
-// Providers tell of errors before what they had done earlier, so that is read first: the connection
+// Providers report errors before what they had done earlier, so that is read first: the connection
 // ends at a look, and this with it.
 LCI_COLD void event_queue::wait_for_end(work& one, int error) noexcept {
   one.has_failed = true;
