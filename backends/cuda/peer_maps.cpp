@@ -175,7 +175,9 @@ imported peer_maps::open(view& on, const mem::peer_range& what, const share_reco
     }
     if (why_not.empty()) use = open_in(on, what.rank, ticket, std::move(fd), why_not, may_pass);
   }
-  if (!use && !may_pass && on.cache.may_close()) remember_refusal(on, what.rank, ticket, why_not);
+  // While no mapping may be closed one may be what the driver minds; but not with VMM memory.
+  const bool is_settled = ticket.way != share_way::legacy_ipc || on.cache.may_close();
+  if (!use && !may_pass && is_settled) remember_refusal(on, what.rank, ticket, why_not);
   return use;
 }
 

@@ -1,7 +1,6 @@
 #include "lci/api/post_run.hpp"
 
 #include <atomic>
-#include <cstdint>
 #include <exception>
 #include <string>
 #include <utility>
@@ -122,19 +121,19 @@ void wait_until_over(proto::waiter* w, proto::device_queues& queues, int rank, w
 // The operation has failed. What other things have thrown, the next call of progress throws.
 [[noreturn]] LCI_COLD void throw_failed(proto::waiter* w, proto::device_queues& queues, int rank,
                                         waiting& wait, std::exception_ptr& kept) {
-  proto::pending_errors& errors = queues.engine().errors;
-  const bool is_lost = w->is_lost();
+  const int lost_rank = w->lost_rank();
   const std::exception_ptr why = w->take_why();
   queues.engine().shared.waiters.put(w);
-  check_source(queues, rank, wait);
-  // A receive from any source may have met the request of a rank that was lost before the call.
-  if (const std::uint32_t count = errors.lost.count(); is_lost && count != 0)
-    errors.throw_loss(count - 1);
+  // A receive from any source may have met the request of a rank that was lost before the call, and
+  // that this device has not counted yet.
+  if (lost_rank >= 0) wait.end_for(lost_rank);
+  // Before the source is looked at: it may have left behind a message that does not fit.
   if (why) {
-    errors.take_away(why);
+    queues.engine().errors.take_away(why);
     if (kept == why) kept = nullptr;
     std::rethrow_exception(why);
   }
+  check_source(queues, rank, wait);
   wait.throw_failed(std::exchange(kept, nullptr));
 }
 

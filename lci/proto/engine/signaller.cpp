@@ -31,7 +31,7 @@ void signaller::end_failed(const user_side& user, bool is_by_loss,
   if (user.comp == nullptr) return;
   if (user.is_waiter) {
     auto* const of = static_cast<waiter*>(user.comp);
-    return is_by_loss ? of->fail_by_loss() : of->fail(std::move(why));
+    return is_by_loss ? of->fail_by_loss(rank) : of->fail(std::move(why));
   }
   if (user.comp->attr.serial != user.serial) return;  // it was freed
   if (user.comp->attr.comp_type == detail::LIBRARY_COMP) {

@@ -32,12 +32,18 @@ class waiter final : public detail::library_comp_t {
     why_ = std::move(why);
     end(failed);
   }
-  // The same because a rank is lost, which the losses of the engine know.
-  void fail_by_loss() noexcept { end(lost); }
+  // The same because that rank is lost.
+  void fail_by_loss(int rank) noexcept {
+    result_.rank = rank;
+    end(lost);
+  }
   // edge waiter.signal: partner is end().
   bool is_over() const noexcept { return state_.load(std::memory_order_acquire) >= signalled; }
   bool has_failed() const noexcept { return state_.load(std::memory_order_relaxed) >= failed; }
-  bool is_lost() const noexcept { return state_.load(std::memory_order_relaxed) == lost; }
+  // -1: it has not failed by a loss.
+  int lost_rank() const noexcept {
+    return state_.load(std::memory_order_relaxed) == lost ? result_.rank : -1;
+  }
   // Before the waiter goes back.
   std::exception_ptr take_why() noexcept { return std::exchange(why_, nullptr); }
   // The poster stops waiting. edge waiter.signal: partner is end().

@@ -108,6 +108,34 @@ TEST_F(waiting_receive, from_who_died__ends_at_once) {
   EXPECT_EQ(me_.queues->host.open_receives.sum(), 0);
 }
 
+// It was sent before the leave, which other devices may report first.
+TEST_F(waiting_receive, of_what_does_not_fit_from_who_took_leave__throws_that_once) {
+  end(*me_.queues, 1, true);
+  const meanwhile then(me_.core, [&] {
+    const std::byte two[2] = {};
+    const std::uint32_t imm = me_.core.imm.encode(me_.engine_rcomp(), TAG);
+    lci::proto::single_arrival(me_.queues->host).on_message({1, imm, two, sizeof two, nullptr});
+    end(*second_, 1, true);
+  });
+  EXPECT_THROW(receive(1), lci::truncation_error);
+  EXPECT_NO_THROW(me_.queues->progress());
+}
+
+// Another device has reported the death, and this one has not acted on it yet.
+TEST_F(waiting_receive, from_any_that_meets_the_request_of_who_had_died__says_so) {
+  std::byte byte{7};
+  auto out = w_[1].outgoing(0, &byte, 1, me_.engine_rcomp(), TAG);
+  ASSERT_EQ(lci::proto::start_rendezvous(out), errorcode_t::posted);
+  for (int i = 0; i < 10; ++i) me_.queues->progress();
+  me_.core.peers.report(1, lci::net::peer_event::fail, "it died");
+  try {
+    receive(lci::ANY_SOURCE);
+    ADD_FAILURE() << "it has ended well";
+  } catch (const lci::peer_failure_error& error) {
+    EXPECT_EQ(error.failed_rank(), 1);
+  }
+}
+
 // Each reaches the program: one by the call that waited, the others by the next rounds of progress.
 TEST_F(waiting_receive, after_several_errors__throws_one_and_leaves_the_others) {
   lci::proto::pending_errors& errors = me_.queues->engine().errors;

@@ -39,16 +39,16 @@ TEST_F(waiter_end, by_a_failure__has_its_reason_once) {
   w_->fail(why_);
   EXPECT_TRUE(w_->is_over());
   EXPECT_TRUE(w_->has_failed());
-  EXPECT_FALSE(w_->is_lost());
+  EXPECT_EQ(w_->lost_rank(), -1);
   EXPECT_EQ(w_->take_why(), why_);
   pool_.put(w_);
   expect_home();
 }
 
 TEST_F(waiter_end, by_a_loss__is_a_failure_without_a_reason) {
-  w_->fail_by_loss();
+  w_->fail_by_loss(3);
   EXPECT_TRUE(w_->has_failed());
-  EXPECT_TRUE(w_->is_lost());
+  EXPECT_EQ(w_->lost_rank(), 3);
   EXPECT_EQ(w_->take_why(), nullptr);
   pool_.put(w_);
 }
