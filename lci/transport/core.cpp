@@ -74,7 +74,8 @@ void core::shut_down() noexcept {
 }
 
 std::unique_lock<std::mutex> core::enter(const char* what) const {
-  runtime::refuse_fork(what);
+  if (runtime::global().is_forked) [[unlikely]]
+    runtime::refuse_fork(what);
   return std::unique_lock(mutex_);
 }
 
@@ -234,7 +235,7 @@ transfer core::submit(link* given, std::span<const request> all, const char* wha
   op->tag = options.tag;
   if (options.limit_s > 0 && options.limit_s <= MOST_SECONDS)
     op->due = steady_clock::now() + span_of(options.limit_s);
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock = enter(what);
   link& to = given != nullptr ? *given : *only_link_locked();
   for (std::size_t i = 0; i < all.size(); ++i) op->pieces[i].key = to.key_of(all[i].remote.key());
   const bool is_to_tell = !to.write_now(*op) && to.submit(op);

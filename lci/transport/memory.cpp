@@ -93,7 +93,10 @@ remote_buffer remote_buffer::parse(const std::string& text) {
   return remote_buffer(address, size, std::string(left));
 }
 
-memory::memory(void* data, size_t size) : state_(transports::memory_table::add(data, size)) {}
+memory::memory(void* data, size_t size) {
+  runtime::refuse_fork("memory");  // as checked_own()
+  state_ = transports::memory_table::add(data, size);
+}
 memory::memory(memory&& other) noexcept : state_(std::move(other.state_)) {}
 memory& memory::operator=(memory&& other) noexcept {
   std::swap(state_, other.state_);

@@ -22,13 +22,33 @@ TEST(forked, the_child_is_refused_and_its_end_is_not_noticed) {
   ASSERT_TRUE(e.run_both(e.a.write(source.view(), target->remote())));
   const lci::transfer note = e.a.next_write();
   lci::transport::peer peer = e.a.peers().front();
+  lci::key_options another;
+  another.valid_s = 600;
+  const lci::remote_buffer known = target->remote(), unknown = target->remote(another);
+  lci::transfer_options notify;
+  notify.notify = true;
   const std::vector<std::function<void()>> calls = {
-      [&] { e.a.bind(); },       [&] { e.a.connect(url); },     [&] { e.a.accept(); },
-      [&] { e.a.peers(); },      [&] { e.a.connected(); },      [&] { e.a.next_write(); },
-      [&] { e.a.describe(); },   [&] { e.a.close(); },          [&] { note.cancel(); },
-      [&] { peer.connected(); }, [&] { peer.why_closed(); },    [&] { peer.describe(); },
-      [&] { peer.close(); },     [&] { target->remote_key(); }, [&] { target->revoke(key); },
+      [&] { e.a.bind(); },
+      [&] { e.a.connect(url); },
+      [&] { e.a.accept(); },
+      [&] { e.a.peers(); },
+      [&] { e.a.connected(); },
+      [&] { e.a.next_write(); },
+      [&] { e.a.describe(); },
+      [&] { e.a.close(); },
+      [&] { note.cancel(); },
+      [&] { peer.connected(); },
+      [&] { peer.why_closed(); },
+      [&] { peer.describe(); },
+      [&] { peer.close(); },
+      [&] { target->remote_key(); },
+      [&] { target->revoke(key); },
       [&] { target->revoke(); },
+      [&] { e.a.write(source.view(), known); },
+      [&] { e.a.write(source.view(), unknown); },
+      [&] { peer.read(source.view(), known); },
+      [&] { e.a.submit(lci::transport::batch(), notify); },
+      [&] { lci::memory(&there, 1); },
   };
   const pid_t child = ::fork();
   if (child == 0) {
