@@ -22,6 +22,7 @@ class lcrun_hosts_test : public lcrun_test {
                            "[ \"$1\" = down ] && { echo 'ssh: no route' >&2; exit 255; }\n"
                            "[ \"$1\" = mute ] && exec cat >/dev/null\n"
                            "[ \"$1\" = asks ] && kill -TTIN $$\n"
+                           "[ \"$1\" = lost ] && { shift; sh -c \"$*\"; exit 255; }\n"
                            "export STUB_HOST=$1; shift; exec sh -c \"$*\"\n";
     ::chmod(ssh_.c_str(), 0700);
   }
@@ -123,6 +124,14 @@ TEST_F(lcrun_hosts_test, hosts__rank_that_ends_with_255_was_reached) {
   for (const std::string& line : lines)
     EXPECT_TRUE(line.starts_with("lcrun: rank ") && line.ends_with(" exited with status 255"))
         << line;
+}
+
+// A rank there had failed before, with another status.
+TEST_F(lcrun_hosts_test, hosts__one_that_is_lost_later_is_named) {
+  launch run(on_hosts(1, {"--keep-going", "/bin/sh", "-c", "exit 3"}, "lost"));
+  EXPECT_EQ(run.finish(), 255);
+  EXPECT_NE(run.err().find(" exited with status 3"), std::string::npos) << run.err();
+  EXPECT_NE(run.err().find("the --ssh command for host lost"), std::string::npos) << run.err();
 }
 
 TEST_F(lcrun_hosts_test, hosts__ssh_is_told_not_to_ask) {

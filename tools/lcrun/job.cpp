@@ -265,14 +265,10 @@ void job::report(const ending& e) {
   if (!e.by_signal && e.number == 0) return;
   const bool asked_for = e.by_signal && e.number == forwarded_;
   // An agent has reported its own ranks, and the shell a missing lcrun; 255 is ssh's own status,
-  // but a rank may end with it as well.
-  const bool told = !p.host.empty() && !e.by_signal && (e.number != 255 || p.has_told_failure());
+  // but an agent may end with it as well.
+  const bool told = !p.host.empty() && !e.by_signal && (e.number != 255 || p.has_told_end());
   if (!p.host.empty() && !told) text += ": is this host reachable?";
-  if (!ending_ && !asked_for && !told) {
-    say(text);
-    if (orders_ != nullptr)
-      err_sink().push(orders_->page_mark + std::string(line_stream::FAILED) + "\n");
-  }
+  if (!ending_ && !asked_for && !told) say(text);
   if (status_ == 0) status_ = e.by_signal ? 128 + e.number : e.number;
   if (!opts_.keep_going) end_job();
 }
@@ -316,6 +312,10 @@ void job::kill_all(int signal) noexcept {
 
 // All ranks have ended (or could not be started). The processes that they started end with them.
 void job::finish() {
+  // Else our status would be taken for that of an ssh which has lost us. It comes before what may
+  // lack the end of its line.
+  if (orders_ != nullptr && status_ == 255)
+    err_sink().push(orders_->page_mark + std::string(line_stream::FAILED) + "\n");
   for (const rank_process& p : ranks_) ::kill(-p.pid, SIGKILL);
   if (opts_.hosts.empty()) kill_strays(socket_);
   for (rank_process& p : ranks_) {

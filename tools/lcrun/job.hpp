@@ -53,7 +53,7 @@ class job {
     std::string host;
     // By that agent.
     int pages_told() const noexcept { return out->marks() + err->marks(); }
-    bool has_told_failure() const noexcept { return out->failures() + err->failures() > 0; }
+    bool has_told_end() const noexcept { return out->failures() + err->failures() > 0; }
   };
   struct ending {
     int index;  // into ranks_

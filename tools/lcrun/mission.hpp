@@ -21,8 +21,8 @@ struct mission {
   std::string directory;  // to work in
   std::string secret;     // the job's
   // A line that no program can know. The agent writes it among the job's output after each page
-  // that it was asked for and, with line_stream::FAILED, after it has told how a rank has failed.
-  // Its lcrun takes it out.
+  // that it was asked for and, with line_stream::FAILED, at its end if that is with the status by
+  // which ssh tells that it has lost a host. Its lcrun takes it out.
   std::string page_mark;
   std::vector<std::string> environment;  // "NAME=VALUE"
   std::vector<std::string> command;
