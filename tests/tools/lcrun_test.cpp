@@ -280,6 +280,16 @@ TEST_F(lcrun_test, backends__file_is_private_if_only_ranks_are_told_of_it) {
   std::filesystem::remove_all(base);
 }
 
+TEST_F(lcrun_test, backends__file_in_a_directory_that_is_still_to_be_made) {
+  const std::string base = testing::TempDir() + "lcrun_new_" + std::to_string(::getpid());
+  launch meets({"-n", "2", "--env", "LCT_PMI_BACKEND=file", "--env", "LCT_PMI_FILE_DIR=" + base,
+                PROBE, "exchange", "3", "say", "i"});
+  EXPECT_EQ(meets.finish(), 0) << meets.err();
+  EXPECT_EQ(launch::count(meets.out(), "/2 file\n"), 2u) << meets.out();
+  EXPECT_TRUE(std::filesystem::is_empty(base));
+  std::filesystem::remove_all(base);
+}
+
 TEST_F(lcrun_test, backends__tcp_gets_rank_and_size) {
   vars_.set("LCT_PMI_BACKEND", "tcp");
   vars_.set("MASTER_ADDR", "127.0.0.1");

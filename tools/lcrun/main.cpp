@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -71,6 +72,8 @@ std::string make_directory(const std::vector<std::string>& variables) {
   environment env;
   env.set_all(variables);
   std::string base = env.get("LCT_PMI_FILE_DIR");
+  // The bootstrap would make it as well.
+  if (!base.empty()) ::mkdir(base.c_str(), 0700);
   if (base.empty()) base = env.get("TMPDIR");
   if (base.empty()) base = "/tmp";
   std::string path = base + "/lcrun-XXXXXX";
