@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -73,7 +75,8 @@ void initialize() {
     base::log::set_rank(g.rank);
     g_default_attr = std::move(defaults);
     // Until ranks have told each other where they are.
-    base::spin_wait::set_oversubscribed(static_cast<std::size_t>(g.size) > usable_cores().count());
+    const std::size_t cores = std::max<std::size_t>(1, usable_cores().count());
+    base::spin_wait::set_oversubscribed(static_cast<std::size_t>(g.size) > cores);
     wait_for_debugger(g.rank);
   }
   ++g.initialized;
