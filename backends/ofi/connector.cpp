@@ -59,9 +59,16 @@ void connector::repost() {
 }
 
 void connector::disconnect_called() {
-  const std::uint64_t deadline = base::cpu_ticks() + LEAVE_MS * base::ticks_per_ms();
-  caller_.for_each_called(
-      [&](connection& on, device_queues& q) { say(on, q, net::connected::hello_flags::LEAVES); });
+  constexpr std::uint8_t LEAVES = net::connected::hello_flags::LEAVES;
+  const std::uint64_t now = base::cpu_ticks();
+  // Half of the time is for places for what is to be said, the rest for what was said last.
+  const std::uint64_t said_by = now + LEAVE_MS / 2 * base::ticks_per_ms();
+  const std::uint64_t deadline = now + LEAVE_MS * base::ticks_per_ms();
+  caller_.for_each_called([&](connection& on, device_queues& q) {
+    while (cell_for(LEAVES) == nullptr && base::cpu_ticks() < said_by) read_hellos();
+    // What was read may have made it ready: then its device says it.
+    if (on.state() == connection::stage::calling) say(on, q, LEAVES);
+  });
   const auto is_out = [](const cell& one) { return one.is_free || one.to < 0; };
   while (!std::all_of(cells_.begin(), cells_.end(), is_out) && base::cpu_ticks() < deadline)
     read_hellos();

@@ -109,7 +109,8 @@ LCI_COLD errorcode_t device_queues::refuse(connection& on, work& one, long code)
 
 errorcode_t device_queues::inject(connection& on, std::uint64_t word, const void* bytes,
                                   std::size_t size) noexcept {
-  if (on.state() != connection::stage::ready) [[unlikely]]
+  // As in post().
+  if (on.state() != connection::stage::ready || on.refused() != 0) [[unlikely]]
     return on.refusal();
   if (!lock_sends()) [[unlikely]]
     return errorcode_t::retry_lock;

@@ -55,7 +55,8 @@ class device_queues : public net::connected::device_queues<connection, note> {
   // done, `one` is back in the pool.
   template <class Call>
   errorcode_t post(connection& on, work& one, Call&& call) noexcept {
-    if (!on.enter(one)) [[unlikely]]
+    // What was lost must not be followed by what came after it: a look ends the connection.
+    if (on.refused() != 0 || !on.enter(one)) [[unlikely]]
       return drop(one, on.refusal());
     if (!lock_sends()) [[unlikely]] {
       // As in refuse().

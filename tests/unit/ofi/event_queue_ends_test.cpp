@@ -1,6 +1,7 @@
 // What has come, and what is complete, is told before the end of a connection.
 #include "backends/ofi/event_queue.hpp"
 
+#include <atomic>
 #include <thread>
 
 #include "tests/unit/ofi/world.hpp"
@@ -68,8 +69,12 @@ TEST_F(connection_that_ends, by_a_rank_that_leaves_behind_its_writes) {
   ASSERT_EQ(group_->at(0).to().put_imm(transfer_of(here_, key_, got_)), errorcode_t::posted);
   // Rank 1 reads nothing until rank 0 would have said so.
   const std::size_t reads = fake().calls("fi_cq_read");
-  std::thread leaver([this] { at(0).leave(); });
-  while (fake().calls("fi_cq_read") < reads + 5) std::this_thread::yield();
+  std::atomic<bool> has_left{false};
+  std::thread leaver([&] {
+    at(0).leave();
+    has_left.store(true);
+  });
+  while (!has_left.load() && fake().calls("fi_cq_read") < reads + 5) std::this_thread::yield();
   const test::recorder& seen = group_->at(1).seen();
   EXPECT_TRUE(until_alone(*group_, 1, [&] { return !seen.gone().empty(); }));
   leaver.join();
@@ -95,6 +100,9 @@ TEST_F(connection_that_ends, by_a_post_that_is_refused_for_good) {
   open_with_news();
   fake().fail("fi_injectdata", 1, -FI_ENOTCONN);
   EXPECT_EQ(send(*group_, 0, 1), errorcode_t::retry_nomem);
+  const std::size_t posted = fake().calls("fi_injectdata");
+  EXPECT_EQ(send(*group_, 0, 1), errorcode_t::retry_nomem) << "it would overtake what was lost";
+  EXPECT_EQ(fake().calls("fi_injectdata"), posted);
   look_only();
   expect_the_end_behind_the_news();
 }
