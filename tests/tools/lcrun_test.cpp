@@ -332,5 +332,25 @@ TEST_F(lcrun_test, script__of_the_source_tree_hands_over) {
   EXPECT_EQ(run.out(), "hi\nhi\n");
 }
 
+// As in a project that fetches this one and builds no tools.
+TEST_F(lcrun_test, script__of_a_source_tree_without_a_program_starts_the_ranks) {
+  char folder[] = "/tmp/lcrun-script-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder), nullptr);
+  const std::string script = std::string(folder) + "/lcrun";
+  std::filesystem::copy_file(std::string(LCI_SOURCE_DIR) + "/lcrun", script);
+  vars_.set("PATH", "/usr/bin:/bin");
+  vars_.unset("LCRUN");
+  {
+    launch run({"-n", "3", PROBE, "exchange", "1"}, {}, script);
+    EXPECT_EQ(run.finish(), 0) << run.err();
+    launch failing({"-n", "2", "/bin/sh", "-c", "exit 7"}, {}, script);
+    EXPECT_EQ(failing.finish(), 7) << failing.err();
+    launch wrong({"--hosts", "a", PROBE}, {}, script);
+    EXPECT_EQ(wrong.finish(), 1);
+    EXPECT_NE(wrong.err().find("usage: lcrun -n"), std::string::npos) << wrong.err();
+  }
+  std::filesystem::remove_all(folder);
+}
+
 }  // namespace
 }  // namespace lcrun_tests
