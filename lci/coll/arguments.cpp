@@ -42,7 +42,9 @@ size_t checked_product(const char* operation, size_t a, size_t b) {
 }
 
 int ring_steps(const char* operation, option_t<int> given, int n) {
-  const int nsteps = given.get_value_or(n > 1 ? n - 1 : 1);
+  // The default is n - 1, which may also be given where there is one rank.
+  const int given_steps = given.get_value_or(n - 1);
+  const int nsteps = n == 1 && given_steps == 0 ? 1 : given_steps;
   if (nsteps > 0 && nsteps <= MOST_RING_STEPS) return nsteps;
   throw argument_error(std::string(operation) + ": ring_nsteps " + std::to_string(nsteps) +
                        " is out of range, legal are 1 to " + std::to_string(MOST_RING_STEPS));

@@ -102,8 +102,12 @@ TEST(misuse, sizes_beyond_the_address_space) {
 
 TEST(misuse, ring_steps_out_of_range) {
   uint64_t value = 5;
-  EXPECT_TRUE(throws_with<argument_error>([&] { broadcast_x(&value, 8, 0).ring_nsteps(0)(); },
-                                          {"broadcast", "ring_nsteps 0", "1 to 8388608"}));
+  // The default of one rank, which is n - 1.
+  if (get_rank_n() == 1) broadcast_x(&value, 8, 0).ring_nsteps(0)();
+  if (get_rank_n() != 1) {
+    EXPECT_TRUE(throws_with<argument_error>([&] { broadcast_x(&value, 8, 0).ring_nsteps(0)(); },
+                                            {"broadcast", "ring_nsteps 0", "1 to 8388608"}));
+  }
   EXPECT_TRUE(throws_with<argument_error>(
       [&] { allreduce_x(&value, &value, 1, 8, add_u64).ring_nsteps(-4)(); },
       {"allreduce", "ring_nsteps -4"}));
