@@ -2,6 +2,7 @@
 // Threads: any; the list of contexts has a lock.
 #include "lct/counters.h"
 
+#include <limits>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -29,14 +30,15 @@ counter_context& counters_of(LCT_pcounter_ctx_t ctx) {
   return *static_cast<counter_context*>(ctx);
 }
 
-// When this thread last began a duration of each timer, by number; 0: it did not.
+// When this thread last began a duration of each timer, by number. Any time may be a beginning.
+constexpr LCT_time_t NOT_BEGUN = std::numeric_limits<LCT_time_t>::min();
 struct beginnings {
   std::vector<LCT_time_t> times;
 };
 LCT_time_t& beginning(int number) {
   std::vector<LCT_time_t>& began = per_thread<beginnings>().times;
   const auto at = static_cast<std::size_t>(number);
-  if (at >= began.size()) began.resize(at + 1);
+  if (at >= began.size()) began.resize(at + 1, NOT_BEGUN);
   return began[at];
 }
 
@@ -97,8 +99,8 @@ void LCT_pcounter_startt(LCT_pcounter_ctx_t, LCT_pcounter_handle_t handle, LCT_t
 void LCT_pcounter_endt(LCT_pcounter_ctx_t, LCT_pcounter_handle_t handle, LCT_time_t time) {
   lct::tally* const one = lct::find_tally(handle.idx);
   if (one == nullptr) return;
-  const LCT_time_t began = std::exchange(lct::beginning(handle.idx), 0);
-  if (began != 0) one->add(time - began);
+  const LCT_time_t began = std::exchange(lct::beginning(handle.idx), lct::NOT_BEGUN);
+  if (began != lct::NOT_BEGUN) one->add(time - began);
 }
 
 void LCT_pcounter_record(LCT_pcounter_ctx_t ctx) { lct::counters_of(ctx).record(); }

@@ -21,8 +21,8 @@ static void* count(void* counters) {
   for (i = 0; i < ROUNDS; ++i) {
     LCT_pcounter_add(c->ctx, c->sum, 2);
     LCT_pcounter_add(c->ctx, c->trend, 1);
-    LCT_pcounter_startt(c->ctx, c->timer, 1000);
-    LCT_pcounter_endt(c->ctx, c->timer, 1000 + 1000 * (i % 3 + 1));
+    LCT_pcounter_startt(c->ctx, c->timer, i % 2 * 1000); /* 0 is a time like others */
+    LCT_pcounter_endt(c->ctx, c->timer, i % 2 * 1000 + 1000 * (i % 3 + 1));
     LCT_pcounter_endt(c->ctx, c->timer, 5000000); /* nothing was begun */
   }
   return NULL;
