@@ -126,6 +126,8 @@ pid_t start_prefill(const plan& all, std::size_t largest, const std::string& tex
     _exit(1);
   }
   close(ends[0]);
+  // kill() would take -1 for all processes.
+  if (child < 0) throw std::runtime_error("no process for prefill");
   return child;
 }
 

@@ -56,10 +56,12 @@ void start(const std::string& folder, int rank) {
   _exit(is_written ? 0 : 1);
 }
 
+// -1 without a process: kill() and waitpid() would take that for all processes.
 template <class Body>
 pid_t in_child(Body&& body) {
   const pid_t child = fork();
   if (child == 0) body();
+  if (child < 0) std::perror("bench_deaths: fork");
   return child;
 }
 
@@ -73,17 +75,22 @@ double one_kill(std::size_t used) {
     close(ends[1]);
     be_victim(folder, used);
   });
-  const pid_t survivor = in_child([&] {
-    close(ends[0]);
-    survive(folder, victim, ends[1]);
-  });
+  pid_t survivor = -1;
+  if (victim > 0) {
+    survivor = in_child([&] {
+      close(ends[0]);
+      survive(folder, victim, ends[1]);
+    });
+  }
   close(ends[1]);
   double ms = -1;
   const bool is_read = read(ends[0], &ms, sizeof(ms)) == sizeof(ms);
   close(ends[0]);
-  waitpid(survivor, nullptr, 0);
-  kill(victim, SIGKILL);
-  waitpid(victim, nullptr, 0);
+  if (survivor > 0) waitpid(survivor, nullptr, 0);
+  if (victim > 0) {
+    kill(victim, SIGKILL);
+    waitpid(victim, nullptr, 0);
+  }
   std::filesystem::remove_all(folder);
   return is_read ? ms : -1;
 }

@@ -89,19 +89,21 @@ int with_victims(int count, Measure measure) {
     if (child == 0) be_victim(folder, rank, count + 1);
     if (child > 0) victims.push_back(child);
   }
-  const pid_t survivor = fork();
+  // A job without one of its ranks would never start.
+  const pid_t survivor = victims.size() == static_cast<std::size_t>(count) ? fork() : -1;
   if (survivor == 0) {
     join_job(folder, 0, count + 1);
     _exit(measure(victims));
   }
   int status = 0;
-  waitpid(survivor, &status, 0);
+  // Of -1 it would wait for the victims, which do not end by themselves.
+  const bool has_ended = survivor > 0 && waitpid(survivor, &status, 0) == survivor;
   for (const pid_t one : victims) {
     kill(one, SIGKILL);
     waitpid(one, nullptr, 0);
   }
   std::filesystem::remove_all(folder);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+  return has_ended && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
 }  // namespace bench
