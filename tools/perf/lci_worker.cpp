@@ -260,11 +260,13 @@ void serve_all(board& page) {
     const pinned there(mine.cpu());
     ends.push_back(std::make_unique<end>(all, mine, peer));
   };
-  if (page.is_threads == 0) {
-    add(seat(page, me % pairs, me < pairs), (me + pairs) % (2 * pairs));
-  } else {
-    for (int pair = 0; pair < pairs; ++pair) add(seat(page, pair, me == 0), 1 - me);
-  }
+  run_part(page, [&] {
+    if (page.is_threads == 0) {
+      add(seat(page, me % pairs, me < pairs), (me + pairs) % (2 * pairs));
+    } else {
+      for (int pair = 0; pair < pairs; ++pair) add(seat(page, pair, me == 0), 1 - me);
+    }
+  });
   run_seats(page, me, [&](int pair, bool) {
     ends[page.is_threads != 0 ? static_cast<std::size_t>(pair) : 0]->serve();
   });

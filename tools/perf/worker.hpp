@@ -198,13 +198,15 @@ inline std::vector<char> buffer_of(const board& b) {
   return std::vector<char>(std::max<std::size_t>(b.largest, 4096), 'p');
 }
 
-// Runs a thread of a process: what it throws ends the process, and is said on the board.
+// Runs a part of a process: what it throws ends the process at once, and is said on the board.
+// Objects of its caller are not freed: that may wait for other processes, which wait for this one.
 template <class Body>
-void run_thread(board& page, Body body) {
+void run_part(board& page, Body body) {
   try {
     body();
   } catch (const std::exception& problem) {
-    std::snprintf(page.error, sizeof page.error, "%s", problem.what());
+    // The first has the reason: others fail because its process has ended.
+    if (page.error[0] == 0) std::snprintf(page.error, sizeof page.error, "%s", problem.what());
     wake_all(page.ready);
     std::_Exit(1);
   }
@@ -214,11 +216,11 @@ void run_thread(board& page, Body body) {
 template <class Serve>
 void run_seats(board& page, int rank, Serve serve) {
   const int pairs = static_cast<int>(page.pairs);
-  if (page.is_threads == 0) return serve(rank % pairs, rank < pairs);
+  if (page.is_threads == 0) return run_part(page, [&] { serve(rank % pairs, rank < pairs); });
   std::vector<std::thread> others;
   for (int pair = 1; pair < pairs; ++pair)
-    others.emplace_back([&, pair] { run_thread(page, [&] { serve(pair, rank == 0); }); });
-  serve(0, rank == 0);
+    others.emplace_back([&, pair] { run_part(page, [&] { serve(pair, rank == 0); }); });
+  run_part(page, [&] { serve(0, rank == 0); });
   for (std::thread& other : others) other.join();
 }
 
@@ -231,7 +233,7 @@ int run_worker(const char* name, Body body) {
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   try {
     board& page = join_board();
-    run_thread(page, [&] { body(page); });
+    run_part(page, [&] { body(page); });
     return 0;
   } catch (const std::exception& problem) {
     std::fprintf(stderr, "%s: %s\n", name, problem.what());

@@ -2,6 +2,7 @@
 #include "tools/perf/worker.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <memory>
 
@@ -52,6 +53,34 @@ TEST(perf_worker, round_trips__count_each_long_message) {
   round_trips(first, port, nullptr, nullptr, {measure::latency, operation::am, 64 << 20, 3, 1, 0});
   EXPECT_EQ(port.calls, "send 0 send 1 send 2 ");
   EXPECT_EQ(first.mine().messages, 3u);
+}
+
+// What a library does with its objects of a process: it waits for the other processes.
+struct never_freed {
+  ~never_freed() { std::_Exit(3); }
+};
+void fail_in_a_seat(board& page, const char* reason) {
+  try {
+    const never_freed all;
+    run_seats(page, 0, [reason](int, bool) { throw std::runtime_error(reason); });
+  } catch (const std::exception&) {
+    std::_Exit(4);
+  }
+}
+
+TEST(perf_worker, run_seats__the_first_failure_is_said_before_anything_is_freed) {
+  void* const at =
+      mmap(nullptr, sizeof(board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(at, MAP_FAILED);
+  board& page = *static_cast<board*>(at);
+  page.pairs = 1;
+  for (const std::uint32_t is_threads : {0u, 1u}) {
+    page.is_threads = is_threads;
+    EXPECT_EXIT(fail_in_a_seat(page, is_threads == 0 ? "no room" : "the other ended"),
+                testing::ExitedWithCode(1), "");
+  }
+  EXPECT_STREQ(page.error, "no room");
+  munmap(at, sizeof(board));
 }
 
 }  // namespace
