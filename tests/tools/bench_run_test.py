@@ -64,6 +64,14 @@ def a_program_that_takes_too_long_is_a_failure():
     demand(failures == ["in_process: took longer than 600 s"], failures)
 
 
-for part in (numbers_of_a_failed_job_do_not_count, a_program_that_takes_too_long_is_a_failure):
+def less_time_and_memory_are_better():
+    for unit, ratio, better in (("ms", 0, "less"), ("KiB", 0, "less"), ("ns", 0, "less"), ("ns", 2, "less"),
+                                ("M/s", 2, "less"), ("M/s", 0, "more"), ("GB/s", 0, "more")):
+        both = {who: [row(who=who, unit=unit, ratio=ratio)] for who in ("lci", "before")}
+        table = load().summarise("memory", [], [both])
+        demand(table[1]["better_is"] == better, f"{better} {unit} is better: {table}")
+
+
+for part in (numbers_of_a_failed_job_do_not_count, a_program_that_takes_too_long_is_a_failure, less_time_and_memory_are_better):
     part()
     print("ok", part.__name__)
