@@ -159,12 +159,13 @@ int bandwidth(const arguments& given) {
   // would be of the kernel zeroing fresh pages.
   mallopt(M_MMAP_THRESHOLD, std::numeric_limits<int>::max());
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  const std::vector<std::size_t> sizes = bandwidth_sizes(LARGEST);
   session s;
   traffic t(s);
   const char* const only = std::getenv("BENCH_KIND");
   for (const kind& k : KINDS) {
     if (only != nullptr && std::string(only) != k.name) continue;
-    for (const std::size_t size : bandwidth_sizes()) {
+    for (const std::size_t size : sizes) {
       const double speed = gigabytes_per_second(s, t, k.run, size);
       const std::string what = std::string(k.name) + " " + mode + " " + std::to_string(size);
       const double r = s.both().handover_ns();

@@ -16,6 +16,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,26 @@ inline double median(std::vector<double> values) {
   return *middle;
 }
 
+// The numbers of a list N,N,..; `name` says where it stands. Throws if one is no number from
+// `least` to `most`.
+inline std::vector<std::size_t> numbers_in(const char* name, const std::string& list,
+                                           std::size_t least, std::size_t most) {
+  std::vector<std::size_t> numbers;
+  std::istringstream parts(list);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const bool has_digits_alone =
+        !part.empty() && part.size() < 19 &&
+        std::all_of(part.begin(), part.end(), [](char c) { return '0' <= c && c <= '9'; });
+    const std::size_t number = has_digits_alone ? std::stoull(part) : 0;
+    if (!has_digits_alone || number < least || number > most)
+      throw std::invalid_argument(std::string(name) + ": \"" + part + "\" is no number from " +
+                                  std::to_string(least) + " to " + std::to_string(most));
+    numbers.push_back(number);
+  }
+  if (numbers.empty()) throw std::invalid_argument(std::string(name) + " is an empty list");
+  return numbers;
+}
+
 // Binds this process to the rank-th of the processors it may use, or of those that BENCH_CPUS
 // lists.
 inline void pin(int rank) {
@@ -40,9 +62,8 @@ inline void pin(int rank) {
   sched_getaffinity(0, sizeof allowed, &allowed);
   std::vector<int> cpus;
   if (const char* list = std::getenv("BENCH_CPUS")) {
-    for (char* at = const_cast<char*>(list); *at != '\0'; at += *at == ',') {
-      cpus.push_back(static_cast<int>(std::strtol(at, &at, 10)));
-    }
+    for (const std::size_t cpu : numbers_in("BENCH_CPUS", list, 0, CPU_SETSIZE - 1))
+      cpus.push_back(static_cast<int>(cpu));
   } else {
     for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
       if (CPU_ISSET(cpu, &allowed)) cpus.push_back(cpu);
@@ -143,21 +164,15 @@ class pair {
   std::uint64_t ball_ = 0;
 };
 
-// Sizes of the bandwidth patterns: those that BENCH_SIZES lists, else the given ones.
-inline std::vector<std::size_t> sizes_or(std::vector<std::size_t> usual) {
-  const char* const list = std::getenv("BENCH_SIZES");
-  if (list == nullptr) return usual;
-  std::vector<std::size_t> sizes;
-  for (char* at = const_cast<char*>(list); *at != '\0'; at += *at == ',')
-    sizes.push_back(std::strtoul(at, &at, 10));
-  return sizes;
-}
-inline std::vector<std::size_t> bandwidth_sizes() {
-  constexpr std::size_t largest = std::size_t{64} << 20;
+// Sizes of the bandwidth patterns, whose buffers have `largest` bytes: those that BENCH_SIZES
+// lists, else the usual ones.
+inline std::vector<std::size_t> bandwidth_sizes(std::size_t largest) {
+  if (const char* list = std::getenv("BENCH_SIZES"))
+    return numbers_in("BENCH_SIZES", list, 1, largest);
   std::vector<std::size_t> usual;
   for (std::size_t size = 8; size <= largest; size *= size < largest / 2 ? 4 : 2)
     usual.push_back(size);
-  return sizes_or(usual);
+  return usual;
 }
 
 // One line of JSON on standard output; bench/run collects them.
