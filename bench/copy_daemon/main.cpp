@@ -163,6 +163,7 @@ int run(const settings& s) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return 1;
   const pid_t child = fork();
+  if (child < 0) throw std::runtime_error("no process for the memory's owner");
   if (child == 0) {
     close(ends[0]);
     _exit(own_memory(ends[1], s));
@@ -176,7 +177,7 @@ int run(const settings& s) {
   close(ends[0]);
   int status = 0;
   waitpid(child, &status, 0);
-  return status;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
 settings read_arguments(int count, char** values) {
