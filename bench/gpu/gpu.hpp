@@ -74,8 +74,17 @@ class gpu {
     if (error != 0)
       throw std::runtime_error(std::string(name) + ": CUDA error " + std::to_string(error));
   }
+  // Returns when the stream has nothing left to do; `query` is cuStreamQuery.
+  static void finish(int (*query)(void*), void* stream) {
+    int answer = query(stream);
+    while (answer == NOT_READY) answer = query(stream);
+    if (answer != 0)
+      throw std::runtime_error("cuStreamQuery: CUDA error " + std::to_string(answer));
+  }
 
  private:
+  static constexpr int NOT_READY = 600;  // CUDA_ERROR_NOT_READY
+
   void* driver_;
   std::string problem_;
   int count_ = 0;

@@ -65,9 +65,7 @@ class nccl final : public contender {
   void must(int answer) const {
     if (answer != 0) throw std::runtime_error(std::string("NCCL: ") + f_.get_error_string(answer));
   }
-  void finish() const {
-    while (query_(stream_) != 0) continue;
-  }
+  void finish() const { gpu::finish(query_, stream_); }
 
   session& run_;
   gpu& gpu_;
