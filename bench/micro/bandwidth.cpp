@@ -156,8 +156,9 @@ int bandwidth(const arguments& given) {
   if (mode == "single") setenv("LCI_ATTR_SHM_PIPELINED_COPY", "0", 1);
   if (mode == "pipelined") setenv("LCI_ATTR_SHM_SINGLE_COPY", "0", 1);
   // Large active messages arrive in memory from malloc(): keep that memory, or the measurement
-  // would be of the kernel zeroing fresh pages.
-  mallopt(M_MMAP_THRESHOLD, std::numeric_limits<int>::max());
+  // would be of the kernel zeroing fresh pages. M_MMAP_THRESHOLD has a limit in older versions of
+  // glibc.
+  mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   const std::vector<std::size_t> sizes = bandwidth_sizes(LARGEST);
   session s;

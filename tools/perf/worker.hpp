@@ -228,8 +228,9 @@ void run_seats(board& page, int rank, Serve serve) {
 template <class Body>
 int run_worker(const char* name, Body body) {
   // What a library takes from malloc() for a large message stays with the process, or the
-  // measurement would be of the kernel zeroing fresh pages.
-  mallopt(M_MMAP_THRESHOLD, std::numeric_limits<int>::max());
+  // measurement would be of the kernel zeroing fresh pages. No mappings, instead of a large
+  // M_MMAP_THRESHOLD: before glibc 2.35 that is refused beyond 32 MiB.
+  mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   try {
     board& page = join_board();
