@@ -57,6 +57,7 @@ TEST(perf_plan, make_plan__every_size_of_every_operation) {
   EXPECT_EQ(plan({"bandwidth", "--op", "put,get", "--sizes", "8..64M"})[0].rows.size(), 48u);
   // A read has no answer that a computation could hide.
   EXPECT_EQ(plan({"overlap", "--op", "get,put", "--sizes", "1M"})[0].rows.size(), 1u);
+  EXPECT_THROW(plan({"overlap", "--op", "get"}), std::invalid_argument);
 }
 
 TEST(perf_plan, make_order__counts_are_whole_windows) {
