@@ -50,7 +50,8 @@ void list(const report& all, const topology& here, const std::vector<contender>&
   std::printf("%s\n\nprocessors, nearest first:\n", machine_text(all).c_str());
   for (const placement kind : PLACEMENTS) {
     const std::vector<cpu_pair> pairs = here.pairs(kind, MOST_SEATS / 2);
-    std::printf("  %-13s %s: %zu pairs", name_of(kind), description_of(kind), pairs.size());
+    std::printf("  %-13s %s: %zu pairs", name_of(kind),
+                pairs.empty() ? description_of(kind) : here.description(pairs[0]), pairs.size());
     if (!pairs.empty()) std::printf(", first %d and %d", pairs[0].first, pairs[0].second);
     std::printf("\n");
   }

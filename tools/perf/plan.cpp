@@ -62,17 +62,19 @@ std::string numbers_of(const cpu_pair& pair) {
   return std::to_string(pair.first) + " and " + std::to_string(pair.second);
 }
 
-// Empty if each pair has its own processors.
-std::string note_of(std::size_t there_are, int wanted) {
-  if (static_cast<int>(there_are) >= wanted) return "";
-  return "such pairs of processors here: " + std::to_string(there_are) +
-         "; more than that share them, and yield to each other";
+// Empty if each pair has its own cores.
+std::string note_of(const std::vector<cpu_pair>& found, int wanted, const topology& here) {
+  if (static_cast<int>(found.size()) < wanted)
+    return "such pairs of processors here: " + std::to_string(found.size()) +
+           "; more than that share them, and yield to each other";
+  return here.share_cores(found) ? "some pairs are on hyperthreads of the same cores" : "";
 }
 
 site site_of(placement kind, int pairs, const topology& here) {
   const std::vector<cpu_pair> found = here.pairs(kind, pairs);
-  return {name_of(kind), std::string(description_of(kind)) + " (" + numbers_of(found[0]) + ")",
-          note_of(found.size(), pairs), seats_of(found, pairs)};
+  return {name_of(kind),
+          std::string(here.description(found[0])) + " (" + numbers_of(found[0]) + ")",
+          note_of(found, pairs, here), seats_of(found, pairs)};
 }
 
 // "3,7", as --placement has it.
@@ -105,8 +107,8 @@ std::vector<site> sites_of(const std::string& asked, int pairs, const topology& 
   if (is_two) {
     const placement kind = here.between(two.first, two.second);
     sites.push_back({name_of(kind),
-                     std::string(description_of(kind)) + " (" + numbers_of(two) + ")",
-                     note_of(1, pairs), seats_of({two}, pairs)});
+                     std::string(here.description(two)) + " (" + numbers_of(two) + ")",
+                     note_of({two}, pairs, here), seats_of({two}, pairs)});
     return sites;
   }
   std::string known;

@@ -41,7 +41,7 @@ struct stage {
   std::vector<row> rows;
 };
 
-// Throws std::invalid_argument for a place that this machine does not have.
+// Throws std::invalid_argument for a place that this machine does not have, and for no row at all.
 std::vector<stage> make_plan(const arguments& asked, const topology& here,
                              const std::vector<int>& cpus);
 

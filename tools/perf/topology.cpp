@@ -101,6 +101,12 @@ placement topology::between(int one, int other) const {
   return a.cache == b.cache ? placement::near : placement::far;
 }
 
+const char* topology::description(const cpu_pair& two) const {
+  const placement kind = between(two.first, two.second);
+  if (kind == placement::near && find(two.first).cache < 0) return "two cores";
+  return description_of(kind);
+}
+
 bool topology::take(placement kind, std::size_t most, bool cores_may_repeat,
                     std::vector<cpu_pair>& taken) const {
   std::set<int> cpus, cores;
@@ -129,6 +135,17 @@ std::vector<cpu_pair> topology::pairs(placement kind, int most) const {
   const auto wanted = static_cast<std::size_t>(most);
   if (!take(kind, wanted, false, taken)) take(kind, wanted, true, taken);
   return taken;
+}
+
+bool topology::share_cores(const std::vector<cpu_pair>& some) const {
+  std::set<int> all;
+  std::size_t count = 0;
+  for (const auto& [one, other] : some) {
+    const std::set<int> two{find(one).core, find(other).core};
+    count += two.size();
+    all.insert(two.begin(), two.end());
+  }
+  return all.size() < count;
 }
 
 std::vector<placement> topology::kinds() const {

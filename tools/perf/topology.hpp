@@ -26,11 +26,14 @@ class topology {
   topology(const std::string& sysfs, const std::vector<int>& cpus);
 
   placement between(int one, int other) const;
+  // What is known of the two, for people.
+  const char* description(const cpu_pair& two) const;
   // Disjoint pairs of this kind, as many as there are but at most `most`; no two of them share a
   // core while there are enough cores.
   std::vector<cpu_pair> pairs(placement kind, int most) const;
-  std::vector<placement> kinds() const;  // those that have a pair here
-  int cores() const;                     // with hyperthreads counted once
+  bool share_cores(const std::vector<cpu_pair>& some) const;  // two of these have a core in common
+  std::vector<placement> kinds() const;                       // those that have a pair here
+  int cores() const;                                          // with hyperthreads counted once
 
  private:
   struct processor {

@@ -21,6 +21,7 @@ TEST(perf_plan, make_plan__the_headline) {
   const std::vector<stage> all = plan({});
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].kind, "near");
+  EXPECT_EQ(all[0].place, "two cores (0 and 1)");
   EXPECT_EQ(all[0].processes.cpus, (std::vector{0, 1}));
   EXPECT_EQ(all[0].processes.largest, 1u << 20);
   ASSERT_EQ(all[0].rows.size(), 6u);

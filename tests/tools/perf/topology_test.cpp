@@ -83,6 +83,10 @@ TEST_F(perf_topology, pairs__are_disjoint_and_take_cores_before_hyperthreads) {
   const topology all = read(16);
   EXPECT_EQ(all.pairs(placement::near, 4), (std::vector<cpu_pair>{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
   EXPECT_EQ(all.pairs(placement::near, 99).size(), 8u);
+  EXPECT_FALSE(all.share_cores(all.pairs(placement::near, 4)));
+  EXPECT_TRUE(all.share_cores(all.pairs(placement::near, 8)));
+  EXPECT_FALSE(all.share_cores(all.pairs(placement::hyperthreads, 8)));
+  EXPECT_STREQ(all.description({0, 1}), "two cores that share a cache");
   EXPECT_EQ(all.pairs(placement::hyperthreads, 2), (std::vector<cpu_pair>{{0, 8}, {1, 9}}));
   for (const placement kind : PLACEMENTS) {
     std::vector<int> used;
@@ -109,6 +113,7 @@ TEST_F(perf_topology, read__an_older_kernel_has_the_siblings_under_another_name)
 TEST_F(perf_topology, read__without_any_tree_all_are_near) {
   const topology all = read(3);
   EXPECT_EQ(all.kinds(), std::vector{placement::near});
+  EXPECT_STREQ(all.description({0, 1}), "two cores");
   EXPECT_EQ(all.cores(), 3);
   EXPECT_EQ(all.pairs(placement::near, 9).size(), 1u);
 }
