@@ -102,10 +102,11 @@ int main(int argc, char** argv) {
   if (argc > 1) plate::size = std::strtoul(argv[1], nullptr, 10);
   if (argc > 2) steps = std::atoi(argv[2]);
   lci::g_runtime_init();
-  if (plate::size < size_t(lci::get_rank_n())) {
+  if (plate::size < size_t(lci::get_rank_n()) || steps < 0) {
     // A band without a row would send the row that it receives.
     if (lci::get_rank_me() == 0)
-      std::fputs("usage: halo_exchange [size] [steps]: a row for each process, or more\n", stderr);
+      std::fputs("usage: halo_exchange [size] [steps]: a row for each process, steps >= 0\n",
+                 stderr);
     lci::barrier();  // it is said before the first process ends, and with it the job
     lci::g_runtime_fina();
     return 2;
