@@ -92,7 +92,12 @@ int main(int argc, char** argv) {
   lci::g_runtime_init();
   lci::set_allocator(&allocator);  // for messages too large for a packet
   me = lci::get_rank_me(), peer = 1 - me;
-  if (lci::get_rank_n() != 2) return std::puts("start two processes: lcrun -n 2 latency"), 1;
+  if (lci::get_rank_n() != 2) {
+    if (me == 0) std::fputs("start two processes: lcrun -n 2 latency\n", stderr);
+    lci::barrier();  // it is said before the first process ends, and with it the job
+    lci::g_runtime_fina();
+    return 1;
+  }
   arrived = lci::alloc_counter(), sent = lci::alloc_counter();
   lci::comp_t handler = lci::alloc_handler_x(on_am).zero_copy_am(true)();
   for_am = lci::register_rcomp(handler), for_put = lci::register_rcomp(arrived);
