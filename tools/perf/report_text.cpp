@@ -85,6 +85,9 @@ std::string entry_text(const row& one, std::size_t index) {
   return text + "\n";
 }
 
+// lci puts active messages into its packets and memory of its allocator, wherever they start.
+bool arrives_in_host(const row& what) { return what.op == operation::am; }
+
 }  // namespace
 
 std::string number_text(double value) {
@@ -119,6 +122,9 @@ std::string stage_text(const stage& one, const report& all) {
   text += all.is_threads ? "threads" : "processes";
   if (all.is_threads) text += all.is_shared ? ", one device for all" : ", each with a device";
   if (all.is_gpu) text += ", GPU memory";
+  if (std::any_of(one.rows.begin(), one.rows.end(),
+                  [&](const row& what) { return all.is_gpu && arrives_in_host(what); }))
+    text += " (am: into host memory)";
   if (!one.transport.empty()) text += ", lci over " + one.transport;
   return text;
 }
@@ -304,6 +310,7 @@ std::string json_of(const report& all) {
       text += std::string(comma) + "\n   {\"measure\": \"" + name_of(what.what) +
               "\", \"operation\": \"" + name_of(what.op) +
               "\", \"bytes\": " + std::to_string(what.size) + ", \"unit\": \"" + what.unit() +
+              "\", \"arrives_in\": \"" + (all.is_gpu && !arrives_in_host(what) ? "gpu" : "host") +
               "\", \"results\": [";
       for (std::size_t i = 0; i < what.entries.size(); ++i)
         text += (i > 0 ? ",\n     " : "\n     ") + json_entry(what, i);

@@ -52,6 +52,21 @@ TEST(perf_report_text, json__is_json_and_has_every_value) {
   EXPECT_EQ(results[0]["messages"], results[0]["expected"]);
 }
 
+// The buffers are in GPU memory; what a handler gets is not.
+TEST(perf_report_text, gpu_memory__active_messages_arrive_in_host_memory) {
+  report all = made_up();
+  const std::string exception = "am: into host memory";
+  EXPECT_EQ(table_of(all).find(exception), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(json_of(all))["stages"][0]["rows"][1]["arrives_in"], "host");
+  all.is_gpu = true;
+  EXPECT_NE(table_of(all).find("GPU memory (" + exception + ")"), std::string::npos);
+  const nlohmann::json parsed = nlohmann::json::parse(json_of(all));
+  EXPECT_EQ(parsed["stages"][0]["rows"][0]["arrives_in"], "host");
+  EXPECT_EQ(parsed["stages"][0]["rows"][1]["arrives_in"], "gpu");
+  all.stages[0].rows.erase(all.stages[0].rows.begin());
+  EXPECT_EQ(table_of(all).find(exception), std::string::npos);
+}
+
 TEST(perf_report_text, csv__every_line_has_every_column) {
   const std::string text = csv_of(made_up());
   const auto columns = [](const std::string& line) {
