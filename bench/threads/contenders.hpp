@@ -102,7 +102,8 @@ class locked_list {
   }
 
  private:
-  static constexpr std::size_t COUNT = 8192, SIZE = 8192;
+  // As many as lci's pool has: 64 for each of 512 threads, and more.
+  static constexpr std::size_t COUNT = LCI_PACKET_NUM_DEFAULT, SIZE = 8192;
   std::unique_ptr<char[]> memory_{new char[COUNT * SIZE]};
   std::mutex mutex_;
   std::vector<void*> free_;

@@ -186,14 +186,9 @@ class contest {
       (add<Objects>(work, threads, names, works), ...);
       measure(title, all, names, works);
     }
+    write();  // now, in case a later one fails
   }
 
-  void write() const {
-    if (settings_.json.empty()) return;
-    std::ofstream file(settings_.json);
-    file << nlohmann::json{{"r_ns", r_ns_}, {"results", rows_}}.dump(1) << '\n';
-    require(file.good(), "cannot write the JSON file");
-  }
   double r_ns() const { return r_ns_; }
 
  private:
@@ -205,6 +200,13 @@ class contest {
         [object = std::make_shared<Object>(), work, threads](int thread, const stop_sign& stop) {
           return work(*object, thread, threads, stop);
         });
+  }
+
+  void write() const {
+    if (settings_.json.empty()) return;
+    std::ofstream file(settings_.json);
+    file << nlohmann::json{{"r_ns", r_ns_}, {"results", rows_}}.dump(1) << '\n';
+    require(file.good(), "cannot write the JSON file");
   }
 
   void measure(const char* title, team& all, const std::vector<std::string>& names,
@@ -295,7 +297,6 @@ void run(settings& s) {
   c.run<lci_matching, locked_buckets>("matching: 64 receives, then their messages",
                                       match_own_keys<MANY>{});
   c.run<lci_matching, locked_buckets>("matching: all threads use one key", match_one_key{});
-  c.write();
 }
 
 }  // namespace
