@@ -2,9 +2,9 @@
 /// Net contexts, devices, endpoints and matching engines. Packet pools are in memory.hpp.
 ///
 /// Allocating and freeing: one thread at a time, in the same order on all ranks, because devices,
-/// endpoints and engines of different processes are paired by their number. Allocating a device or
-/// an endpoint is collective. Freeing is local: synchronise first. Getting the defaults: any
-/// thread.
+/// endpoints and engines of different processes are paired by their number. Allocating a net
+/// context, a device or an endpoint is collective. Freeing is local: synchronise first. Getting the
+/// defaults: any thread.
 #ifndef LCI_RESOURCES_HPP
 #define LCI_RESOURCES_HPP
 
