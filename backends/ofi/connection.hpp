@@ -80,7 +80,7 @@ class connection : public net::connected::connection {
     untold out{one, nullptr};
     one.packet = nullptr;
     one.key = 0;
-    if (one.flush != 0 || one.has_failed) {
+    if (one.flush != 0) {
       works_.erase(at);
       out.done = &one;
     }

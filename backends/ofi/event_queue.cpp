@@ -170,21 +170,13 @@ LCI_COLD void event_queue::read_error(net::sink& to) noexcept {
 void event_queue::finish(net::sink& to, work& one, int error) noexcept {
   connection& on = *one.on;
   if (one.is_answered && error == 0) on.hear(now_);
-  if (error != 0) [[unlikely]] {
-    if (!on.was_end_reported) return wait_for_end(one, error);
-  } else if (one.is_write && domain_.how == delivery::asked && one.flush == 0 && !one.is_told)
-      [[unlikely]] {
+  if (error != 0) [[unlikely]]
+    fail(to, on, meaning_of(error));
+  else if (one.is_write && domain_.how == delivery::asked && one.flush == 0 && !one.is_told)
+      [[unlikely]]
     return flush(one);
-  }
   if (on.leave(one)) tell_end(to, on, one, error == 0 ? "" : meaning_of(error));
   works_.put(&one);
-}
-
-// Providers report errors before what they had done earlier, so that is read first: the connection
-// ends at a look, and this with it.
-LCI_COLD void event_queue::wait_for_end(work& one, int error) noexcept {
-  one.has_failed = true;
-  if (one.on->refused() == 0) one.on->set_refused(error);
 }
 
 // What it held is given back, and who waits for it hears.

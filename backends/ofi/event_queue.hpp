@@ -38,7 +38,6 @@ class event_queue final : public base_queue {
   void dealt_with(connection& from) noexcept;
   void read_error(net::sink& to) noexcept;
   void finish(net::sink& to, work& one, int error) noexcept;
-  void wait_for_end(work& one, int error) noexcept;
   void tell_end(net::sink& to, connection& on, const holding& one, std::string_view error) noexcept;
   void flush(work& one) noexcept;
   void flushed(net::sink& to, connection& from, std::uint64_t count) noexcept;

@@ -36,7 +36,6 @@ struct work : ticket, holding {
   bool is_write = false;     // of remote memory
   bool is_silent = false;    // ... for which nobody waits
   bool is_answered = false;  // its completion is a sign of the peer, not of this host alone
-  bool has_failed = false;   // the provider is done with it; it is told with the connection's end
   bool is_told = false;      // its end was told before the provider knew
   // In the list of the connection.
   boost::intrusive::list_member_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>>
@@ -48,7 +47,7 @@ struct work : ticket, holding {
     static_cast<holding&>(*this) = {.what = why};
     on = &to;
     flush = 0;
-    is_write = is_silent = is_answered = has_failed = is_told = false;
+    is_write = is_silent = is_answered = is_told = false;
   }
 };
 

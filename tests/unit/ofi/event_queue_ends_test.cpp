@@ -41,13 +41,6 @@ class connection_that_ends : public on_a_network {
     EXPECT_EQ(got_.failed, 0);
     group_->at(1).hide(key_);
   }
-  // From now on what is posted to the device of that rank fails.
-  void cut_off(int rank) {
-    at(rank).devices().for_each([](const event_queue& one) {
-      fake().cut(reinterpret_cast<const char*>(one.name().bytes), FI_ECONNRESET);
-    });
-  }
-
   std::vector<std::byte> there_{64}, here_{64};
   test::op_fate got_;
   net::remote_key key_;
@@ -85,17 +78,6 @@ TEST_F(connection_that_ends, by_a_rank_that_leaves_behind_its_writes) {
 }
 
 // Providers may tell of an error before what was done earlier.
-TEST_F(connection_that_ends, by_a_completion_with_an_error) {
-  open_with_news();
-  cut_off(1);
-  std::vector<std::byte> local(64);
-  test::op_fate lost;
-  ASSERT_EQ(group_->at(0).to().put(transfer_of(local, key_, lost)), errorcode_t::posted);
-  expect_the_end_behind_the_news();
-  EXPECT_EQ(lost.failed, 1);
-  EXPECT_EQ(lost.completed, 0);
-}
-
 TEST_F(connection_that_ends, by_a_post_that_is_refused_for_good) {
   open_with_news();
   fake().fail("fi_injectdata", 1, -FI_ENOTCONN);
