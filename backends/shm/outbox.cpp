@@ -5,7 +5,6 @@
 #include <new>
 
 #include "backends/shm/connections.hpp"
-#include "lci/base/race_point.hpp"
 
 namespace lci::shm {
 
@@ -155,7 +154,6 @@ errorcode_t outbox::acquire_poller(int rank, tx_lane*& out) noexcept {
 
 bool outbox::lend(int rank, mem::packet* p) noexcept {
   p->note = peers_.note_of_loan(rank);
-  LCI_RACE_POINT("outbox.lend.before_pool");
   return mem::pool_of(*p).lend(p);
 }
 

@@ -269,23 +269,12 @@ TEST(outbox, recall__what_is_lent_in_another_fabric_stays_lent) {
 // Between a thread's look at its lane and the loan, the peer ends and all that was lent is
 // recalled.
 TEST(outbox, lend__behind_the_recall__comes_home_with_the_device) {
-  if (!lci::test::has_race_points) GTEST_SKIP() << lci::test::RACE_POINTS_MISSING;
   pair p;
   p.meet();
-  net::net_op op;
-  op.rank = 1;
-  op.packet = p.a.pool.get();
-  op.buffer = op.packet->payload();
-  op.size = 1000;
-  const lci::test::race_hook hook(
-      "outbox.lend.before_pool",
-      [&] {
-        p.b.close();
-        p.until([&] { return !p.a.seen.gone.empty(); });
-      },
-      1);
-  ASSERT_EQ(p.a.out->send(op), errorcode_t::done);
-  EXPECT_EQ(hook.hits(), 1);
+  mem::packet* const packet = p.a.pool.get();
+  p.b.close();
+  p.until([&] { return !p.a.seen.gone.empty(); });
+  ASSERT_TRUE(p.a.behind().out.lend(1, packet));
   EXPECT_EQ(p.a.pool.outstanding(), 1u) << "lent to a peer that had ended";
   p.a.out.reset();
   p.a.dev.reset();
