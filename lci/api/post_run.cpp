@@ -1,5 +1,6 @@
 #include "lci/api/post_run.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <string>
