@@ -44,9 +44,7 @@ struct node {
     config.peers = &core.peers;
     config.gpu_rules = rules;
     fabric = open(rank, config);
-    queues = std::make_unique<proto::device_queues>(shared, *fabric, 0, net::device_config{}, pool,
-                                                    max_piece);
-    queue = queues->engine().lend_queue();
+    make_device(max_piece);
     matcher =
         std::make_unique<proto::matcher>(match::make_engine(attr_matching_engine_type_t::map));
     core.rcomps.add_engine(matcher.get());
@@ -57,9 +55,21 @@ struct node {
     matcher->engine().drain_st([](void*, matching_entry_type_t, bool) {});
   }
 
+  // The first one, or another with its number.
+  void make_device(std::size_t max_piece = std::size_t{1} << 30) {
+    queue.reset();
+    queues.reset();
+    queues = std::make_unique<proto::device_queues>(shared, *fabric, 0, net::device_config{}, pool,
+                                                    max_piece);
+    queue = queues->engine().lend_queue();
+  }
   proto::outgoing outgoing(int to, void* buffer, std::size_t size, rcomp_t rcomp, tag_t tag,
                            comp_impl_t* comp = nullptr) {
-    proto::outgoing out{*queue, queues->host, pool};
+    return outgoing_from(pool, to, buffer, size, rcomp, tag, comp);
+  }
+  proto::outgoing outgoing_from(mem::packet_pool& packets, int to, void* buffer, std::size_t size,
+                                rcomp_t rcomp, tag_t tag, comp_impl_t* comp) {
+    proto::outgoing out{*queue, queues->host, packets};
     out.inject_limit = 64;
     out.bcopy_limit = queue->engine.max_copy;
     out.rank = to;

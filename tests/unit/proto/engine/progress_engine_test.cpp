@@ -49,39 +49,38 @@ TEST(progress_engine, queue_that_is_given_back__posts_what_waits_and_is_lent_aga
   EXPECT_EQ(w[0].queue.get(), first) << "those of endpoints that come and go would add up";
 }
 
+// A get whose rank is known to have left while pieces of at most `max_rma` bytes are under way.
 // Another device has reported it, say.
-TEST(progress_engine, operation_that_is_over_when_its_rank_is_known_to_have_left__is_complete) {
-  sim_options late;
-  late.late = true;
-  proto_world w(late);
-  std::vector<std::byte> window(30'000, std::byte{3}), got(window.size());
+struct get_from_who_left {
+  explicit get_from_who_left(std::size_t max_rma) : w(options(max_rma)) {
+    auto out = w[0].outgoing(1, got.data(), got.size(), 0, 0, &done);
+    out.remote = w[1].expose(window.data(), window.size());
+    EXPECT_EQ(proto::start_get(out), lci::errorcode_t::posted);
+    w[0].core.peers.report(1, lci::net::peer_event::leave, "it has left");
+    w.step();
+    EXPECT_EQ(w[0].queues->engine().open.sum(), 0);
+  }
+  static sim_options options(std::size_t max_rma) {
+    sim_options late;
+    late.late = true;
+    late.caps.max_rma = max_rma;
+    return late;
+  }
+  std::vector<std::byte> window = std::vector<std::byte>(30'000, std::byte{3});
+  std::vector<std::byte> got = std::vector<std::byte>(window.size());
   recorder done;
-  auto out = w[0].outgoing(1, got.data(), got.size(), 0, 0, &done);
-  out.remote = w[1].expose(window.data(), window.size());
-  out.remote_offset = 0;
-  ASSERT_EQ(proto::start_get(out), lci::errorcode_t::posted);
-  w[0].core.peers.report(1, lci::net::peer_event::leave, "it has left");
-  w.step();
-  EXPECT_EQ(done.seen.size(), 1u);
-  EXPECT_EQ(got, window);
-  EXPECT_TRUE(w.thrown.empty());
-  EXPECT_EQ(w[0].queues->engine().open.sum(), 0);
+  proto_world w;
+};
+
+TEST(progress_engine, operation_that_is_over_when_its_rank_is_known_to_have_left__is_complete) {
+  get_from_who_left g(std::size_t{1} << 30);
+  EXPECT_EQ(g.done.seen.size(), 1u);
+  EXPECT_EQ(g.got, g.window);
+  EXPECT_TRUE(g.w.thrown.empty());
 }
 
 TEST(progress_engine, operation_with_pieces_left_when_its_rank_has_left__is_lost) {
-  sim_options late;
-  late.late = true;
-  late.caps.max_rma = 1000;
-  proto_world w(late);
-  std::vector<std::byte> window(30'000, std::byte{3}), got(window.size());
-  recorder done;
-  auto out = w[0].outgoing(1, got.data(), got.size(), 0, 0, &done);
-  out.remote = w[1].expose(window.data(), window.size());
-  out.remote_offset = 0;
-  ASSERT_EQ(proto::start_get(out), lci::errorcode_t::posted);
-  w[0].core.peers.report(1, lci::net::peer_event::leave, "it has left");
-  w.step();
-  EXPECT_TRUE(done.seen.empty());
-  EXPECT_EQ(w.thrown.size(), 1u);
-  EXPECT_EQ(w[0].queues->engine().open.sum(), 0);
+  get_from_who_left g(1000);
+  EXPECT_TRUE(g.done.seen.empty());
+  EXPECT_EQ(g.w.thrown.size(), 1u);
 }

@@ -114,50 +114,34 @@ TEST_F(overtaking_announcements, one_is_never_heard__only_until_its_receive_is_o
   expect_clean();
 }
 
-TEST_F(preposted_receives, of_a_device_made_again__are_newer_than_all_that_was_heard) {
-  const auto one_claim = [&](unsigned seed) {
-    encourage();
+class devices_made_again : public preposted_receives {
+ protected:
+  // A receive, and a send that finds it.
+  void claim_one(unsigned seed) {
     const auto there = receive(mem_kind::device, 7);
     step_sender();
     const auto here = send(mem_kind::device, 7, seed, 3000);
-    w.step(50);
-    EXPECT_TRUE(holds(*there, seed, 3000));
-  };
-  one_claim(1);
-  one_claim(2);
-  EXPECT_EQ(claims, 2u);
-  node& there = w[1];
-  there.queue.reset();
-  there.queues.reset();
-  there.queues = std::make_unique<proto::device_queues>(
-      there.shared, *there.fabric, 0, lci::net::device_config{}, there.pool, std::size_t{1} << 30);
-  there.queue = there.queues->engine().lend_queue();
-  one_claim(3);
-  EXPECT_EQ(claims, 3u);
-  expect_clean();
-}
-
-// As above, and the sender's device is made again.
-TEST_F(preposted_receives, for_a_device_made_again__are_claimed) {
-  encourage();
-  for (unsigned seed = 1; seed <= 2; ++seed) {
-    const auto there = receive(mem_kind::device, 7);
-    step_sender();
-    const auto here = send(mem_kind::device, 7, seed, 3000);
+    EXPECT_EQ(claims, seed);
     w.step(50);
     EXPECT_TRUE(holds(*there, seed, 3000));
   }
-  node& here = w[0];
-  here.queue.reset();
-  here.queues.reset();
-  here.queues = std::make_unique<proto::device_queues>(
-      here.shared, *here.fabric, 0, lci::net::device_config{}, here.pool, std::size_t{1} << 30);
-  here.queue = here.queues->engine().lend_queue();
-  const auto there = receive(mem_kind::device, 7);
-  step_sender();
-  const auto last = send(mem_kind::device, 7, 3, 3000);
-  EXPECT_EQ(claims, 3u);
-  w.step(50);
-  EXPECT_TRUE(holds(*there, 3, 3000));
+};
+
+TEST_F(devices_made_again, of_the_receiver__what_it_tells_is_newer_than_all_that_was_heard) {
+  encourage();
+  claim_one(1);
+  claim_one(2);
+  w[1].make_device();
+  encourage();
+  claim_one(3);
+  expect_clean();
+}
+
+TEST_F(devices_made_again, of_the_sender__it_claims) {
+  encourage();
+  claim_one(1);
+  claim_one(2);
+  w[0].make_device();
+  claim_one(3);
   expect_clean();
 }

@@ -251,18 +251,8 @@ TEST_P(any_fabric, send__out_of_larger_packets_keeps_to_those_of_the_device) {
   recorder sender;
   receivers_of_all all(w, 100);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto usual = w[0].outgoing(1, all.data[i].data(), all.data[i].size(), w[1].engine_rcomp(),
-                                     all.tag_of(i), &sender);
-    proto::outgoing out{usual.queue, usual.host, large};
-    out.inject_limit = usual.inject_limit;
-    out.bcopy_limit = usual.bcopy_limit;
-    out.rank = usual.rank;
-    out.buffer = usual.buffer;
-    out.size = usual.size;
-    out.tag = usual.tag;
-    out.rcomp = usual.rcomp;
-    out.user = usual.user;
-    out.extended = usual.extended;
+    auto out = w[0].outgoing_from(large, 1, all.data[i].data(), all.data[i].size(),
+                                  w[1].engine_rcomp(), all.tag_of(i), &sender);
     out.may_retry = false;
     const lci::errorcode_t code = proto::start_message(out);
     ASSERT_FALSE(lci::error_t(code).is_retry());
