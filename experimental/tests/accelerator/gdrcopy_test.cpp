@@ -17,8 +17,8 @@ bool says(const char* variable, const char* value) {
 
 // Copies that were handed to the GPU, in whatever form.
 std::size_t copies(lci::test::mock_cuda& mock) {
-  return mock.count("cuMemcpyAsync") + mock.count("cuMemcpyBatchAsync") +
-         mock.count("cuStreamBatchMemOp");
+  return mock.count("cuMemcpyAsync") + mock.count("cuMemcpy2DAsync") +
+         mock.count("cuMemcpyBatchAsync") + mock.count("cuStreamBatchMemOp");
 }
 
 // One message from each rank, between GPUs; the copies that this rank's GPU was asked for.
