@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "backends/cuda/pointer.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::cuda {
@@ -129,6 +130,8 @@ mem::mapped_memory peer_maps::map(const mem::peer_range& what, int device, std::
     why_not = why_invalid(what, bytes, record);
     if (!why_not.empty()) return {};
     const share_ticket& ticket = record->ticket;
+    if (ticket.way == share_way::legacy_ipc && what.pid == getpid())
+      return own(on, what, *record, why_not);
     imported use = on.cache.find(what.rank, ticket.base, ticket.id);
     if (!use) use = open(on, what, *record, why_not);
     if (!use) return {};
@@ -146,6 +149,27 @@ mem::mapped_memory peer_maps::map(const mem::peer_range& what, int device, std::
     why_not = error.what();
   }
   return {};
+}
+
+// The record names the address; the driver says whether the memory that it meant is still there.
+// No other process takes turns with us on that GPU.
+mem::mapped_memory peer_maps::own(view& on, const mem::peer_range& what, const share_record& record,
+                                  std::string& why_not) {
+  auto* const at = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(what.address));
+  gpu& here = on.cache.device();
+  const auto [error, found] = classify(&here.call(), at);
+  if (error) {
+    why_not = text_of(here.call(), error, "the memory of " + rank_text(what));
+    return {};
+  }
+  if (found.kind != allocation_kind::device || found.id != record.ticket.id ||
+      !found.contains(as_device(at), what.size)) {
+    why_not = "the memory of " + rank_text(what) + ", which is of this process, was freed";
+    return {};
+  }
+  why_not = here.why_no_peer_access(gpus_.at(found.ordinal));
+  if (!why_not.empty()) return {};
+  return {at, nullptr, nullptr};
 }
 
 imported peer_maps::open(view& on, const mem::peer_range& what, const share_record& record,

@@ -2,8 +2,10 @@
 // descriptor that VMM memory needs out of the owner's process (pidfd_getfd), and keeps what was
 // mapped, for each GPU of this process in an import_cache. Callers: accelerator. Threads: shared.
 // Always true: the record is a peer's memory: it is copied once and only the copy is believed,
-// after it was checked. What could not be mapped is remembered with its sentence, for that identity
-// of the memory, and not tried again for each message, unless what was in the way may pass.
+// after it was checked. CUDA opens no IPC handle in the process that made it: such memory of a peer
+// in our own process is used where it lies. What could not be mapped is remembered with its
+// sentence, for that identity of the memory, and not tried again for each message, unless what was
+// in the way may pass.
 #pragma once
 
 #include <array>
@@ -78,6 +80,8 @@ class peer_maps {
   static imported find_seen(view& on, const mem::peer_range& what, seen& found) noexcept;
   static void note_seen(view& on, const mem::peer_range& what, const share_ticket& ticket,
                         bool is_on_same_gpu) noexcept;
+  mem::mapped_memory own(view& on, const mem::peer_range& what, const share_record& record,
+                         std::string& why_not);
   imported open(view& on, const mem::peer_range& what, const share_record& record,
                 std::string& why_not);
   imported open_in(view& on, int rank, const share_ticket& ticket, descriptor fd,

@@ -22,6 +22,7 @@
 
 #include "lci/buffer.hpp"
 #include "lci/errors.hpp"
+#include "lci/memory.hpp"
 #include "lci/transport.hpp"
 #include "tests/transport/pattern.hpp"
 #include "tests/transport/usual_options.hpp"
@@ -39,15 +40,28 @@ void demand(bool is_so, const std::string& what) {
   if (!is_so) throw std::runtime_error(what);
 }
 
-// Memory of the host or a GPU, with what it takes to look at it.
+enum class made_by { buffer, cuda_malloc };
+
+// Memory of the host or a GPU, with what it takes to look at it. Made as a buffer, or, of a GPU, as
+// programs do that know nothing of lci.
 class place {
  public:
-  explicit place(int device)
-      : buffer_(lci::buffer::create(LARGEST, device)),
+  explicit place(int device, made_by how = made_by::buffer)
+      : plain_(device < 0 ? 0 : device),
+        allocated_(how == made_by::cuda_malloc && device >= 0 ? plain_.allocate(LARGEST) : nullptr),
+        buffer_(allocated_ != nullptr ? lci::buffer::wrap(allocated_, LARGEST)
+                                      : lci::buffer::create(LARGEST, device)),
         copier_(device),
         memory_(buffer_.data(), LARGEST) {
     fill(bytes(LARGEST, 0));
   }
+  ~place() {
+    memory_ = {};
+    buffer_ = {};
+    if (allocated_ != nullptr) plain_.deallocate(allocated_);
+  }
+  place(const place&) = delete;
+  place& operator=(const place&) = delete;
   void fill(const bytes& with) {
     copier_.wait(copier_.start(buffer_.data(), with.data(), with.size()));
   }
@@ -59,6 +73,8 @@ class place {
   lci::memory& memory() { return memory_; }
 
  private:
+  lci::device_allocator_t plain_;
+  void* allocated_;
   lci::buffer buffer_;
   lci::buffer_copier copier_;
   lci::memory memory_;
@@ -97,8 +113,9 @@ void listen(lci::transport& link, place* const (&places)[2], const lci::remote_b
   }
 }
 
-void all_ways(lci::transport& link, const lci::remote_buffer (&there)[2]) {
-  place host(lci::buffer::HOST), gpu(gpu_of(0));
+void all_ways(lci::transport& link, const lci::remote_buffer (&there)[2],
+              made_by how = made_by::buffer) {
+  place host(lci::buffer::HOST), gpu(gpu_of(0), how);
   for (std::size_t i = 0; i < std::size(SIZES); ++i) {
     for (int from = 0; from < 2; ++from)
       for (int to = 0; to < 2; ++to)
@@ -137,9 +154,9 @@ void both(lci::transport& a, lci::transport& b, const std::function<void()>& fir
     if (error) std::rethrow_exception(error);
 }
 
-void in_one_process() {
+void in_one_process(made_by how) {
   lci::transport a(transport_test::usual()), b(transport_test::usual());
-  place host(lci::buffer::HOST), gpu(gpu_of(1));
+  place host(lci::buffer::HOST), gpu(gpu_of(1), how);
   place* const places[2] = {&host, &gpu};
   answer_place answers;
   const lci::remote_buffer there[2] = {host.memory().remote(), gpu.memory().remote()};
@@ -148,7 +165,7 @@ void in_one_process() {
       a, b,
       [&] {
         a.wait_connected();
-        all_ways(a, there);
+        all_ways(a, there, how);
       },
       [&] {
         b.connect(url);
@@ -275,7 +292,8 @@ int main(int argc, char**) {
       return 77;
     }
     in_two_processes();
-    in_one_process();
+    in_one_process(made_by::buffer);
+    in_one_process(made_by::cuda_malloc);
     refused();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "transport_gpu: %s\n", error.what());

@@ -39,6 +39,28 @@ TEST_F(peer_maps_test, map__both_ways_of_sharing_move_bytes_between_processes) {
   }
 }
 
+// Two runtimes of one process: CUDA opens no IPC handle where it was made.
+TEST_F(peer_maps_test, map__memory_of_our_own_process_is_used_where_it_lies) {
+  side owner, user;
+  std::string why;
+  for (const int gpu : {0, 1}) {
+    void* const memory = mock().allocate(test::mock_memory::device, 2 * MIB, gpu);
+    const mem::share_place place = owner.acc.share(memory, 2 * MIB, why);
+    ASSERT_NE(place.record, 0u) << why;
+    const mem::peer_range what{
+        PEER,   getpid(), owner.arena.at(place.record), place.check, as_device(memory) + MIB,
+        MIB / 2};
+    const mem::mapped_memory use = user.acc.map(what, 0, why);
+    EXPECT_EQ(use.at(), static_cast<std::byte*>(memory) + MIB) << why;
+    EXPECT_FALSE(use.is_on_same_gpu()) << "no other process takes turns with us";
+    mock().free(memory);
+    EXPECT_FALSE(user.acc.map(what, 0, why)) << "what is there now was not meant";
+    EXPECT_NE(why.find("was freed"), std::string::npos) << why;
+  }
+  EXPECT_EQ(mock().count("cuIpcOpenMemHandle"), 0u);
+  EXPECT_EQ(mock().count("cuCtxEnablePeerAccess"), 1u);
+}
+
 TEST_F(peer_maps_test, map__again_is_a_look_up_and_stays_while_in_use) {
   run_both(&offer_one_of_each, [&](int fd) {
     user_side here(fd, child_);
