@@ -199,6 +199,26 @@ TEST_F(direct_queue_test, gpu_direct__an_error_of_the_card_ends_the_queue_with_i
   EXPECT_EQ(queue->here().state->error.error, wqe::syndrome::remote_access);
 }
 
+// What the stand-in does not do must not look as if it were done.
+TEST_F(direct_queue_test, stand_in__fails_what_it_does_not_carry_out) {
+  for (const wqe::opcode op :
+       {wqe::opcode::atomic_fa, wqe::opcode::atomic_cs, wqe::opcode::atomic_masked_fa,
+        wqe::opcode::send_imm, wqe::opcode::rdma_write_imm}) {
+    const auto queue = open_tier(gpu_tier::gpu_direct);
+    stand_in_card a_card(seen());
+    const prepared what = write_of(1);
+    wqe::send_request r = of(what);
+    r.op = op;
+    std::uint64_t end = 0;
+    ASSERT_EQ(wqe::post(queue->here(), r, &end), wqe::status::ok);
+    EXPECT_EQ(a_card.progress(), 1u);
+    EXPECT_EQ(wqe::wait_until_done(queue->here(), end), wqe::status::failed);
+    EXPECT_EQ(queue->here().state->error.error, wqe::is_atomic(op)
+                                                    ? wqe::syndrome::remote_access
+                                                    : wqe::syndrome::local_qp_operation);
+  }
+}
+
 TEST_F(direct_queue_test, cpu_rings__nothing_is_told_before_the_processor_does) {
   const auto queue = open_tier(gpu_tier::cpu_rings);
   const auto q = seen();

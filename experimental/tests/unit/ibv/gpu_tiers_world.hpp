@@ -70,7 +70,8 @@ class written_maps final : public mem::kernel_memory {
 };
 
 // What a card does with the bytes that it is told of: writes, reads and NOPs, at addresses of this
-// process. Threads: single.
+// process. Everything else fails: atomic operations as on a card whose memory is not registered for
+// them. Threads: single.
 class stand_in_card {
  public:
   explicit stand_in_card(const test::fake_direct_queue& q)
@@ -96,6 +97,7 @@ class stand_in_card {
     device::request r;
     wqe::completion c;
     c.error = device::parse(copy, octowords, next_, q_.qpn, 1u << 30, &r);
+    if (c.error == wqe::syndrome::none) c.error = refusal_of(r.op);
     if (fails_with != wqe::syndrome::none) c.error = fails_with;
     if (looks_at_peer && c.error == wqe::syndrome::none && r.length != 0) c.error = ask_peer(r);
     c.kind =
@@ -114,6 +116,18 @@ class stand_in_card {
     c.send_opcode = static_cast<std::uint8_t>(r.op);
     if (r.signaled || c.error != wqe::syndrome::none) cq_.write(c);
     next_ += wqe::blocks_of(octowords);
+  }
+
+  static wqe::syndrome refusal_of(wqe::opcode op) {
+    switch (op) {
+      case wqe::opcode::nop:
+      case wqe::opcode::rdma_write:
+      case wqe::opcode::rdma_read:
+        return wqe::syndrome::none;
+      default:
+        return wqe::is_atomic(op) ? wqe::syndrome::remote_access
+                                  : wqe::syndrome::local_qp_operation;
+    }
   }
 
   wqe::syndrome ask_peer(const device::request& r) const {
