@@ -46,7 +46,8 @@ struct key_t {
   /// Not 0: `key` is the name that a card gave, for endpoints over that card alone (tiers T0 to
   /// T2).
   std::uint16_t of_card = 0;
-  /// Name of the same memory in messages of an endpoint over a card, which its card does not read.
+  /// Name of the same memory in messages and atomic operations of an endpoint over a card, which
+  /// its card does not read.
   std::uint32_t message_key = 0;
 };
 

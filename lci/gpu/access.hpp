@@ -76,7 +76,7 @@ struct found_place {
   std::uint64_t address = 0;  // in work requests
   std::uint64_t mapped = 0;   // for loads and stores of this thread; 0: it takes a request
   std::uint32_t key = 0;
-  std::uint32_t message_key = 0;  // in messages
+  std::uint32_t message_key = 0;  // in messages and atomic operations
   bool is_near = false;           // see key_t
   // Of `mapped`, for atomic operations: 0 where the way to the memory has none.
   std::uint64_t mapped_for_atomics = 0;
@@ -100,6 +100,12 @@ LCI_ANYWHERE status find(const Record& record, const place_t& at, std::uint64_t 
   out->message_key = record.over_card != 0 ? k.message_key : k.key;
   out->is_near = k.is_near != 0;
   return status::ok;
+}
+
+// Whether an atomic operation may go by request. A card's queue does not take it: memory is not
+// registered for that.
+LCI_ANYWHERE inline bool takes_atomics(const endpoint_record& record) noexcept {
+  return record.over_card == 0 || record.message_peers != nullptr;
 }
 
 // What ended a queue, for who waits for it: with the peer's death its requests fail.

@@ -6,6 +6,8 @@
 // process and is there after quiet(); or, with a pointer in its place, the call waits for it.
 // An operation by request comes behind all requests before it; one on mapped memory is made at
 // once, and may be seen before what requests bring: fence() comes between.
+// Over a card all of them wait, for what the card was given to that rank before and then until they
+// are carried out (beside_card.hpp); no_atomics: an endpoint over a card has no queue for them.
 // Waiting calls take one of the endpoint's `scratch_count` places and wait while none is free.
 #pragma once
 
@@ -13,6 +15,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "lci/gpu/beside_card.hpp"
 #include "lci/gpu/order.hpp"
 #include "lci/gpu/remote.hpp"
 #include "lci/gpu/wait.hpp"
@@ -36,7 +39,7 @@ LCI_ANYWHERE inline wqe::send_request request_of(const atomic_call& call, const 
   wqe::send_request r;
   r.signaled = false;
   r.raddr = at.address;
-  r.rkey = at.key;
+  r.rkey = at.message_key;
   r.entries = &landing;
   r.entry_count = 1;
   r.atomic.swap_add = call.value;
@@ -84,17 +87,6 @@ LCI_ANYWHERE inline status find_word(const endpoint_t& ep, int rank, const place
   return (at_gpu != 0 ? at_gpu : out->address) % size == 0 ? status::ok : status::misaligned_atomic;
 }
 
-template <class Scope>
-LCI_ANYWHERE status post_atomic(const endpoint_t& ep, int rank, const atomic_call& call,
-                                const found_place& at, const wqe::sge& landing, bool signaled,
-                                std::uint64_t* end) noexcept {
-  request_run run;
-  run.requests[0] = request_of(call, at, landing);
-  run.requests[0].signaled = signaled;
-  run.count = 1;
-  return post_run<Scope>(ep.record->peers[rank], run, end);
-}
-
 // One store where that can be: others may look at the place.
 LCI_ANYWHERE inline void store_old(std::uint64_t at, std::uint32_t size,
                                    std::uint64_t was) noexcept {
@@ -117,11 +109,13 @@ LCI_ANYWHERE_ONCE status start_atomic(const endpoint_t& ep, int rank, const plac
     if (old != nullptr) store_old(here.mapped, call.size, was);
     return status::ok;
   }
+  if (!takes_atomics(*ep.record)) return status::no_atomics;
   if (old == nullptr && ep.record->scratch.key == 0) return status::bad_key;
   const wqe::sge landing = old == nullptr ? discarded(*ep.record, call.size)
-                                          : wqe::sge{here.address, call.size, here.key};
+                                          : wqe::sge{here.address, call.size, here.message_key};
+  if (const status s = wait_for_card<Scope>(ep, rank); s != status::ok) return s;
   std::uint64_t end = 0;
-  return post_atomic<Scope>(ep, rank, call, word, landing, false, &end);
+  return post_atomic<Scope>(ep, rank, request_of(call, word, landing), &end);
 }
 
 struct answer {
@@ -148,11 +142,13 @@ LCI_ANYWHERE answer do_with_scratch(const endpoint_t& ep, int rank, const atomic
   const endpoint_record& r = *ep.record;
   const std::uint64_t offset = 8 * (std::uint64_t{place} + 1);
   const wqe::sge landing{r.scratch.base + offset, call.size, r.scratch.key};
+  wqe::send_request request = request_of(call, word, landing);
+  request.signaled = true;
   std::uint64_t end = 0;
   answer a;
-  a.said = post_atomic<Scope>(ep, rank, call, word, landing, true, &end);
+  a.said = post_atomic<Scope>(ep, rank, request, &end);
   const bool is_posted = a.said == status::ok;
-  if (is_posted) a.said = wait_for(r.peers[rank], end);
+  if (is_posted) a.said = wait_for(peer_beside(r, rank), end);
   if (a.said == status::ok) {
     const void* const from = pointer(r.scratch.mapped + offset);
     a.old = call.size == 8 ? look_at(static_cast<const std::uint64_t*>(from))
@@ -178,10 +174,16 @@ LCI_ANYWHERE_ONCE answer do_atomic(const endpoint_t& ep, int rank, const place_t
     return a;
   }
   const endpoint_record& r = *ep.record;
+  if (!takes_atomics(r)) {
+    a.said = status::no_atomics;
+    return a;
+  }
   if (r.scratch_count == 0 || r.scratch.mapped == 0) {
     a.said = status::bad_key;
     return a;
   }
+  // Before a place is taken: with a card's queue that has ended it would never be given back.
+  if (a.said = wait_for_card<Scope>(ep, rank); a.said != status::ok) return a;
   patience wait(ep, r.peers[rank].ended, rank);
 #ifdef __CUDA_ARCH__
   auto next = static_cast<std::uint32_t>(clock64());
@@ -195,7 +197,7 @@ LCI_ANYWHERE_ONCE answer do_atomic(const endpoint_t& ep, int rank, const place_t
       is_over = true;
     } else {
       // Places become free as the queue moves.
-      wait.saw(look_at(&r.peers[rank].queue.state->done));
+      wait.saw(look_at(&peer_beside(r, rank).queue.state->done));
       a.said = wait();
       is_over = a.said != status::ok;
     }

@@ -15,8 +15,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "lci/gpu/beside_card.hpp"
 #include "lci/gpu/message.hpp"
-#include "lci/gpu/order.hpp"
 #include "lci/gpu/posting.hpp"
 #include "lci/gpu/short_requests.hpp"
 #include "lci/gpu/waiting.hpp"
@@ -44,20 +44,10 @@ struct message_bytes {
   alignas(8) unsigned char bytes[sizeof(message_head) + MOST_INLINE_MESSAGE];
 };
 
-// Until what went through a card to that rank before is carried out. Not ok: no message may follow.
-template <class Scope>
-LCI_ANYWHERE status wait_for_card(const endpoint_t& ep, int rank) noexcept {
-  if (ep.record->over_card == 0) return status::ok;
-  if (ep.record->message_peers == nullptr) return status::no_messages;
-  return quiet_of<Scope>(ep.record->peers[rank]);
-}
-
 // Behind wait_for_card().
 template <class Scope>
 LCI_ANYWHERE status post_head(const endpoint_t& ep, int rank, const message_head& head,
                               const void* payload) noexcept {
-  const endpoint_record& record = *ep.record;
-  const peer_record* const peers = record.over_card != 0 ? record.message_peers : record.peers;
   message_bytes m;
   std::memcpy(m.bytes, &head, sizeof(head));
   const auto* const from = static_cast<const unsigned char*>(payload);
@@ -70,7 +60,7 @@ LCI_ANYWHERE status post_head(const endpoint_t& ep, int rank, const message_head
   r.inline_data = m.bytes;
   r.inline_length = static_cast<std::uint32_t>(sizeof(head) + head.inline_length);
   std::uint64_t end = 0;
-  return post_run<Scope>(peers[rank], run, &end);
+  return post_run<Scope>(peer_beside(*ep.record, rank), run, &end);
 }
 
 template <class Scope>

@@ -46,8 +46,8 @@ struct endpoint_record {
   std::int32_t gpu = NO_GPU;
   std::uint32_t max_inline = 0;
   const peer_record* peers = nullptr;  // `ranks` of them
-  // Not 0: cards read the queues, and know their own keys alone. Messages take queues of their own
-  // then, which the proxy reads: `ranks` of them, null: there are none.
+  // Not 0: cards read the queues, and know their own keys alone. Messages and atomic operations
+  // take queues of their own then, which the proxy reads: `ranks` of them, null: there are none.
   std::uint32_t over_card = 0;
   const peer_record* message_peers = nullptr;
   wqe::wait_limits waits;  // of every wait, those of the queues included
@@ -56,9 +56,9 @@ struct endpoint_record {
   receive_slot* receives = nullptr;
   std::uint32_t receive_count = 0;        // a power of two
   std::uint64_t* next_receive = nullptr;  // turns taken so far, in memory of the endpoint's GPU
-  // Registered memory of the endpoint: 8 bytes for old values that nobody wants, then 8 for each of
-  // `scratch_count` (a power of two) atomics that a kernel waits for. Which of these are taken, 0
-  // or 1, is in memory of the endpoint's GPU.
+  // Memory of the endpoint that atomic operations name: 8 bytes for old values that nobody wants,
+  // then 8 for each of `scratch_count` (a power of two) atomics that a kernel waits for. Which of
+  // these are taken, 0 or 1, is in memory of the endpoint's GPU.
   key_t scratch;
   std::uint32_t scratch_count = 0;
   std::uint32_t* scratch_taken = nullptr;

@@ -10,6 +10,7 @@
 //   signal comes once, behind the last one.
 // - put_signal() copies directly only if data and signal are both mapped; else both take the queue,
 //   so that one order holds for them.
+// - Over a card a signal that adds waits for the card, and until it is made (beside_card.hpp).
 // - Order: requests to one rank are done in the order posted, but for gets among each other and
 //   puts among each other, of any size, values too: they have no order without fence(). A signal by
 //   request comes behind all requests before it; of a message only that lci has it, see
@@ -26,6 +27,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "lci/gpu/beside_card.hpp"
 #include "lci/gpu/copying.hpp"
 #include "lci/gpu/mapped_puts.hpp"
 #include "lci/gpu/posting.hpp"
@@ -101,11 +103,17 @@ LCI_ANYWHERE_ONCE status post_put(endpoint_t ep, int rank, found_place to, found
   }
   const wqe::sge piece{from.address, size, from.key};
   const wqe::sge landing = discarded(*ep.record, sizeof(std::uint64_t));
+  const bool is_past_card =
+      signal.is_wanted && signal.op == signal_op::add && ep.record->over_card != 0;
   request_run run;
   if (size != 0) run.requests[run.count++] = put_request(*ep.record, to, from, piece);
-  if (signal.is_wanted)
+  if (signal.is_wanted && !is_past_card)
     run.requests[run.count++] = request_of(word, signal.value, signal.op, landing);
-  return run.count == 0 ? status::ok : post_run<Scope>(peer, run, &end);
+  if (run.count != 0)
+    if (const status s = post_run<Scope>(peer, run, &end); s != status::ok) return s;
+  if (!is_past_card) return status::ok;
+  if (const status s = wait_for_card<Scope>(ep, rank); s != status::ok) return s;
+  return post_atomic<Scope>(ep, rank, request_of(word, signal.value, signal.op, landing), &end);
 }
 
 template <class Scope>

@@ -29,7 +29,7 @@ LCI_ANYWHERE inline wqe::send_request request_of(const found_place& at, const st
   r.signaled = false;
   r.fence = wqe::fence_mode::small;  // tells it from a value, which may overtake what is before it
   r.raddr = at.address;
-  r.rkey = at.key;
+  r.rkey = op == signal_op::set ? at.key : at.message_key;
   if (op == signal_op::set) {
     r.op = wqe::opcode::rdma_write;
     r.inline_data = &value;
@@ -56,11 +56,12 @@ LCI_ANYWHERE inline status find_signal(const endpoint_t& ep, const record_words&
     return s;
   if ((out->mapped != 0 ? out->mapped : out->address) % sizeof(std::uint64_t) != 0)
     return status::misaligned_atomic;
-  if (what.op == signal_op::add) out->mapped = out->mapped_for_atomics;
+  if (what.op == signal_op::set) return status::ok;
+  out->mapped = out->mapped_for_atomics;
+  if (out->mapped != 0) return status::ok;
+  if (!takes_atomics(*ep.record)) return status::no_atomics;
   // Without a place for the old value no request can add.
-  return what.op == signal_op::add && out->mapped == 0 && ep.record->scratch.key == 0
-             ? status::bad_key
-             : status::ok;
+  return ep.record->scratch.key == 0 ? status::bad_key : status::ok;
 }
 
 // Alone. Relaxed on a GPU: a barrier of system scope costs more than the store, and fence() makes

@@ -190,6 +190,7 @@ gpu::key_t key_of_peer(side& in, const detail::get_gpu_key_args& a, endpoint* of
       throw argument_error(
           "get_gpu_key: an endpoint over a card needs the rank that owns the region");
     key.key = card_key_at_peer(of->device(), a.rmr, a.rank);
+    key.message_key = in.all_keys.of(a.rmr, a.rank, of);
     key.of_card = 1;
     return key;
   }

@@ -117,33 +117,16 @@ endpoint::~endpoint() {
 }
 
 // While the device is whole: the card writes nothing any more once its queues are gone.
-void endpoint::end_card() noexcept {
-  card_lanes_.clear();
-  if (scratch_registration_ != 0)
-    device_.context.fabric->deregister_region(std::exchange(scratch_registration_, 0));
-}
+void endpoint::end_card() noexcept { card_lanes_.clear(); }
 
-void endpoint::unname_scratch() noexcept {
-  keys_.remove(std::exchange(scratch_key_, 0));
-  if (scratch_registration_ != 0)
-    device_.context.fabric->deregister_region(std::exchange(scratch_registration_, 0));
-}
+void endpoint::unname_scratch() noexcept { keys_.remove(std::exchange(scratch_key_, 0)); }
 
+// For the proxy, also over a card: atomic operations alone name it.
 void endpoint::name_scratch(void* at, std::size_t size, gpu::key_t& key) {
   key.base = key.mapped = reinterpret_cast<std::uintptr_t>(at);
   key.length = size;
   key.rank = device_.owner().core.me;
-  if (card_ == nullptr) {
-    key.key = scratch_key_ = keys_.of_plain(at, size);
-    return;
-  }
-  std::string why_not;
-  scratch_registration_ =
-      device_.context.fabric->register_region(at, size, mem::mem_kind::host, why_not);
-  key.key = card_->key_of(scratch_registration_);
-  key.of_card = 1;
-  if (key.key == 0)
-    throw tier_error("an endpoint's memory cannot be registered with its card: " + why_not);
+  key.key = scratch_key_ = keys_.of_plain(at, size);
 }
 
 void endpoint::make_card_queues(std::vector<std::byte>& image) {

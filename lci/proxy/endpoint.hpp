@@ -2,8 +2,8 @@
 // to each rank. Callers: the calls of gpu.hpp; the driver of its device, which serves it. Threads:
 // made and ended by one; serve_st() single; abort() any. Always true: records are written before
 // the handle is given out; a queue that has ended is reported once. Over a card (tiers T0 to T2)
-// its queues take all but messages, which go through the card in software, and end with the
-// endpoint: no kernel may be using it then.
+// its queues take all but messages and atomic operations, which go through the card in software,
+// and end with the endpoint: no kernel may be using it then.
 #pragma once
 
 #include <array>
@@ -156,15 +156,14 @@ class endpoint {
   std::uint32_t* flags_ = nullptr;  // ABORT and ANY_ENDED
   std::unique_ptr<open_receives> receives_;
   std::atomic<bool> aborted_{false};
-  std::vector<std::unique_ptr<lane>> lanes_;  // by rank; over a card for messages alone
+  std::vector<std::unique_ptr<lane>> lanes_;  // by rank; over a card for what goes past it
   // In tiers T0 to T2: the card, what its queues are mapped by, and the queues by rank.
   net::kernel_card* card_ = nullptr;
   std::unique_ptr<mem::kernel_memory> maps_;
   std::vector<std::unique_ptr<card_lane>> card_lanes_;
-  std::uint64_t scratch_registration_ = 0;  // with the network
-  std::vector<std::uint64_t> served_;       // by rank: mailbox values that are done with
-  std::uint32_t epoch_ = 0;                 // of peers, when they were looked at last
-  base::spinlock queues_lock_;              // guards queues_
+  std::vector<std::uint64_t> served_;  // by rank: mailbox values that are done with
+  std::uint32_t epoch_ = 0;            // of peers, when they were looked at last
+  base::spinlock queues_lock_;         // guards queues_
   std::vector<gpu_queue*> queues_;
   std::mutex mapped_lock_;  // guards mapped_
   std::vector<mem::mapped_memory> mapped_;

@@ -46,6 +46,7 @@ enum class status : std::int32_t {
   no_receive_slot = -38,  // as many receives are posted as the endpoint takes
   too_long = -39,         // a message longer than the buffer that it is to be copied to
   no_messages = -42,      // an endpoint over a card: its queues carry no messages
+  no_atomics = -43,       // an endpoint over a card: no queue of it takes atomic operations
   // Of what needs a GPU.
   no_gpu = -40,
   cuda_error = -41,
@@ -115,6 +116,8 @@ LCI_ANYWHERE inline const char* text_of(status what) noexcept {
       return "as many receives are posted as the endpoint takes";
     case status::no_messages:
       return "an endpoint over a card carries no messages";
+    case status::no_atomics:
+      return "an endpoint over a card has no queue for atomic operations";
     case status::too_long:
       return "a message longer than its buffer";
     case status::no_gpu:

@@ -288,6 +288,67 @@ TEST_F(card_endpoint, messages__an_error_of_one_is_the_host_s_too) {
   EXPECT_EQ(memory_[4096], 5);
 }
 
+// So do atomic operations and signals that add; each is carried out when its call returns.
+TEST_F(card_endpoint, atomics__go_past_the_card) {
+  make(attr_gpu_tier_t::gpu_direct);
+  stand_in_card a_card(seen());
+  std::uint64_t old = 0;
+  EXPECT_EQ(
+      run(a_card,
+          [&] {
+            status s = gpu::add(ep_, 0, {key_, 8}, std::uint64_t{5});
+            if (s == status::ok) s = gpu::signal(ep_, 0, {key_, 8}, 2, gpu::signal_op::add);
+            if (s == status::ok)
+              s = gpu::fetch_add(ep_, 0, {key_, 8}, std::uint64_t{1}, {key_, 16});
+            if (s == status::ok)
+              s = gpu::compare_swap(ep_, 0, {key_, 8}, std::uint64_t{8}, std::uint64_t{30}, &old);
+            return s == status::ok ? gpu::quiet(ep_) : s;
+          }),
+      status::ok);
+  EXPECT_EQ(seen().record[wqe::SEND_RECORD], 0u) << "the card was told of an atomic operation";
+  const auto word = [&](std::size_t offset) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, memory_ + offset, sizeof(value));
+    return value;
+  };
+  EXPECT_EQ(word(8), 30u);
+  EXPECT_EQ(word(16), 7u);
+  EXPECT_EQ(old, 8u);
+  EXPECT_EQ(run(a_card,
+                [&] {
+                  return gpu::put_signal(ep_, 0, {key_, 4096}, {key_, 8}, 8, {key_, 24}, 3,
+                                         gpu::signal_op::add);
+                }),
+            status::ok);
+  EXPECT_EQ(word(4096), 30u);
+  EXPECT_EQ(word(24), 3u);
+  EXPECT_TRUE(thrown_.empty());
+}
+
+TEST_F(card_endpoint, atomics__an_error_of_one_leaves_the_card_s_queue) {
+  make(attr_gpu_tier_t::gpu_direct);
+  stand_in_card a_card(seen());
+  gpu::key_t wrong = key_;
+  wrong.message_key = 0x777;
+  EXPECT_EQ(run(a_card,
+                [&] {
+                  return gpu::add(ep_, 0, {wrong, 8}, std::uint64_t{1});
+                }),
+            status::failed);
+  ASSERT_EQ(thrown_.size(), 1u);
+  EXPECT_EQ(thrown_[0].syndrome(), 0x13u);
+  memory_[0] = 5;
+  EXPECT_EQ(run(a_card,
+                [&] {
+                  const status s = put(300);
+                  return s == status::ok ? gpu::signal(ep_, 0, {key_, 512}, 1) : s;
+                }),
+            status::ok);
+  EXPECT_EQ(run(a_card, [&] { return gpu::quiet(ep_); }), status::failed) << "of the other queue";
+  EXPECT_EQ(memory_[4096], 5);
+  EXPECT_EQ(memory_[512], 1);
+}
+
 TEST_F(card_endpoint, free__ends_the_queue) {
   make(attr_gpu_tier_t::gpu_direct);
   stand_in_card a_card(seen());

@@ -7,6 +7,9 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "experimental/tests/endpoints/cards_job.hpp"
 
@@ -101,6 +104,86 @@ class between_ranks : public testing::Test {
     }
   }
 
+  // What a rank's kernel adds to all ranks, and what it has found in their words before. In each
+  // round it puts a number to each, with a signal that adds behind it, and waits for those of all.
+  struct adder {
+    static constexpr std::uint64_t ROUNDS = 8, TOTAL = 0, SIGNALS = 64, SOURCE = 512;
+    static constexpr std::uint64_t NUMBERS = 1024, OLD = 4096;
+    // Of a round and the one before, so that none is written while it is looked at.
+    static std::uint64_t number_at(std::uint64_t from, std::uint64_t round) {
+      return NUMBERS + 8 * (2 * from + round % 2);
+    }
+    std::uint64_t* word(std::uint64_t offset) const {
+      return reinterpret_cast<std::uint64_t*>(mine->memory + offset);
+    }
+    status add_in_round(std::uint64_t round, int to) {
+      const gpu::key_t& there = keys[static_cast<std::size_t>(to)];
+      status s = gpu::put_signal(mine->ep, to, {there, number_at(me, round)}, {own, SOURCE}, 8,
+                                 {there, SIGNALS + 8 * me}, 1, gpu::signal_op::add);
+      std::uint64_t old = 0;
+      if (s == status::ok) s = gpu::fetch_add(mine->ep, to, {there, TOTAL}, std::uint64_t{1}, &old);
+      found.emplace_back(to, old);
+      if (s == status::ok)
+        s = gpu::fetch_add(mine->ep, to, {there, TOTAL}, std::uint64_t{1}, {own, OLD});
+      found.emplace_back(to, *word(OLD));
+      return s == status::ok ? gpu::add(mine->ep, to, {there, TOTAL}, std::uint64_t{1} << 32) : s;
+    }
+    status run() {
+      for (std::uint64_t round = 1; round <= ROUNDS; ++round) {
+        *word(SOURCE) = round;
+        for (std::size_t to = 0; to < keys.size(); ++to)
+          if (const status s = add_in_round(round, static_cast<int>(to)); s != status::ok) return s;
+        for (std::size_t from = 0; from < keys.size(); ++from) {
+          const status s = gpu::wait_until(mine->ep, word(SIGNALS + 8 * from),
+                                           gpu::comparison::greater_equal, round);
+          if (s != status::ok) return s;
+          EXPECT_EQ(*word(number_at(from, round)), round) << "the signal came before its data";
+        }
+      }
+      return status::ok;
+    }
+    cards_job::member* mine = nullptr;
+    std::uint64_t me = 0;
+    gpu::key_t own;
+    std::vector<gpu::key_t> keys;  // by rank
+    std::vector<std::pair<int, std::uint64_t>> found;
+  };
+  void add_all_to_all(attr_gpu_tier_t tier, int ranks) {
+    cards_job& job = start(ranks);
+    job.make_endpoints(tier);
+    std::vector<adder> all(static_cast<std::size_t>(ranks));
+    each_with_cards([&](cards_job::member& m, int me) {
+      adder& one = all[static_cast<std::size_t>(me)];
+      one.mine = &m;
+      one.me = static_cast<std::uint64_t>(me);
+      one.own = job.key_at(me, me);
+      for (int to = 0; to < ranks; ++to) one.keys.push_back(job.key_at(me, to));
+      std::atomic<bool> is_over{false};
+      status said = status::nothing;
+      std::thread kernel([&] {
+        said = one.run();
+        is_over.store(true);
+      });
+      while (!is_over.load()) {
+        m.progress();
+        std::this_thread::yield();  // there are more threads than cores
+      }
+      kernel.join();
+      EXPECT_EQ(said, status::ok);
+    });
+    const std::uint64_t each = adder::ROUNDS * static_cast<std::uint64_t>(ranks);
+    std::set<std::pair<int, std::uint64_t>> found;
+    for (const adder& one : all)
+      for (const auto& [to, old] : one.found) found.emplace(to, old & 0xffffffffu);
+    EXPECT_EQ(found.size(), 2 * each * static_cast<std::uint64_t>(ranks))
+        << "two have found the same";
+    for (int at = 0; at < ranks; ++at) {
+      EXPECT_EQ(job.why(at), "");
+      for (const gpu_request_error& one : job.at(at).thrown) ADD_FAILURE() << one.what();
+      EXPECT_EQ(*all[static_cast<std::size_t>(at)].word(adder::TOTAL), each << 32 | 2 * each);
+    }
+  }
+
   test::scoped_env environment_;
   const global_attr_t before_ = g_default_attr;
   std::unique_ptr<cards_job> job_;
@@ -112,6 +195,14 @@ TEST_F(between_ranks, gpu_direct__two_ranks_write_to_each_other) {
 }
 TEST_F(between_ranks, cpu_rings__four_ranks_write_to_each_other) {
   put_all_to_all(attr_gpu_tier_t::cpu_rings, 4);
+}
+
+// The stand-in fails atomic operations, as a card would: these go past it.
+TEST_F(between_ranks, gpu_direct__two_ranks_add_to_each_other) {
+  add_all_to_all(attr_gpu_tier_t::gpu_direct, 2);
+}
+TEST_F(between_ranks, cpu_rings__four_ranks_add_to_each_other) {
+  add_all_to_all(attr_gpu_tier_t::cpu_rings, 4);
 }
 
 // Numbers of both ends: each queue's peer is a pair whose peer it is.

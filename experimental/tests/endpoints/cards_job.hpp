@@ -137,7 +137,10 @@ class cards_job {
           mine.problem = std::current_exception();
         }
         left.fetch_sub(1);
-        while (left.load() != 0) mine.progress();
+        while (left.load() != 0) {
+          mine.progress();
+          std::this_thread::yield();
+        }
       });
     for (std::thread& one : all) one.join();
   }
