@@ -10,7 +10,8 @@
 /// - remote.hpp: put, put_value, put_signal, signal, get. Puts of any size, values too, have no
 ///   order among each other without fence(); a signal by request comes behind all requests before
 ///   it; one to a mapped word is a store, which needs fence() behind data that went by request
-/// - atomics.hpp: fetch_add, add, compare_swap, swap
+/// - atomics.hpp: fetch, set, fetch_add, add, compare_swap, swap, fetch_and, and_, fetch_or, or_,
+///   fetch_xor, xor_
 /// - order.hpp: quiet, fence, syndrome_of, rank, ranks
 /// - wait.hpp: wait_until, test
 /// - messages.hpp: send, send_value, am, am_value, recv, wait_receive, test_receive. What comes

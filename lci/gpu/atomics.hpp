@@ -24,7 +24,7 @@ namespace lci::gpu {
 
 namespace detail {
 
-enum class atomic_kind { add, compare_swap, swap };
+enum class atomic_kind { add, compare_swap, swap, and_, or_, xor_ };
 
 // Numbers in the low half if they have 4 bytes.
 struct atomic_call {
@@ -33,29 +33,44 @@ struct atomic_call {
   std::uint64_t value = 0, compare = 0;
 };
 
+// A card adds, or swaps the bits of a mask if those of another mask are as said. A swap that
+// compares no bit writes always: ones where `or` has ones, zeros where `and` has zeros. An addition
+// that carries nothing over any bit is `xor`.
 LCI_ANYWHERE inline wqe::send_request request_of(const atomic_call& call, const found_place& at,
                                                  const wqe::sge& landing) noexcept {
   const std::uint64_t all = call.size == 8 ? ~std::uint64_t{0} : 0xffffffffu;
+  const bool is_and = call.kind == atomic_kind::and_, is_or = call.kind == atomic_kind::or_;
   wqe::send_request r;
   r.signaled = false;
   r.raddr = at.address;
   r.rkey = at.message_key;
   r.entries = &landing;
   r.entry_count = 1;
-  r.atomic.swap_add = call.value;
+  r.atomic.swap_add = is_and ? 0 : call.value;
   r.atomic.compare = call.compare;
   r.atomic.size = call.size;
   if (call.kind == atomic_kind::add) {
     r.op = call.size == 8 ? wqe::opcode::atomic_fa : wqe::opcode::atomic_masked_fa;
+  } else if (call.kind == atomic_kind::xor_) {
+    r.op = wqe::opcode::atomic_masked_fa;
+    r.atomic.compare_mask = all;  // where fields of the addition end
   } else if (call.kind == atomic_kind::compare_swap && call.size == 8) {
     r.op = wqe::opcode::atomic_cs;
   } else {
     r.op = wqe::opcode::atomic_masked_cs;
-    r.atomic.swap_mask = all;
-    // A swap compares no bit.
-    r.atomic.compare_mask = call.kind == atomic_kind::swap ? 0 : all;
+    r.atomic.swap_mask = is_and ? ~call.value & all : is_or ? call.value : all;
+    r.atomic.compare_mask = call.kind == atomic_kind::compare_swap ? all : 0;
   }
   return r;
+}
+
+// What the word is afterwards, if it is changed.
+template <class T>
+LCI_ANYWHERE constexpr T changed(atomic_kind kind, T old, T value) noexcept {
+  return kind == atomic_kind::and_   ? old & value
+         : kind == atomic_kind::or_  ? old | value
+         : kind == atomic_kind::xor_ ? old ^ value
+                                     : value;
 }
 
 // edge gpu.atomic, both sides: it takes what others published with the word, and publishes.
@@ -66,8 +81,9 @@ LCI_ANYWHERE T apply(const atomic_call& call, std::uint64_t mapped) noexcept {
   if (call.kind == atomic_kind::add) return word.fetch_add(value, std::memory_order_acq_rel);
   // Relaxed: a guess that the exchange proves.
   T old = word.load(std::memory_order_relaxed);
-  while (call.kind == atomic_kind::swap || old == compare) {
-    if (word.compare_exchange_strong(old, value, std::memory_order_acq_rel)) return old;
+  while (call.kind != atomic_kind::compare_swap || old == compare) {
+    const T next = changed(call.kind, old, value);
+    if (word.compare_exchange_strong(old, next, std::memory_order_acq_rel)) return old;
     old = word.load(std::memory_order_relaxed);
   }
   return old;
@@ -267,6 +283,77 @@ LCI_ANYWHERE status swap(const endpoint_t& ep, int rank, const place_t& at, T va
                          T* old) noexcept {
   const detail::atomic_call call{detail::atomic_kind::swap, sizeof(T), detail::bits_of(value), 0};
   return detail::do_by_leader<Scope>(ep, rank, at, call, old);
+}
+
+// Writes `value`. No value comes back.
+template <class Scope = thread, class T>
+LCI_ANYWHERE status set(const endpoint_t& ep, int rank, const place_t& at, T value) noexcept {
+  const detail::atomic_call call{detail::atomic_kind::swap, sizeof(T), detail::bits_of(value), 0};
+  return by_leader<Scope>([&] { return detail::start_atomic<Scope>(ep, rank, at, call, nullptr); });
+}
+
+// Reads the word. Into registered memory: fetch_add() of 0.
+template <class Scope = thread, class T>
+LCI_ANYWHERE status fetch(const endpoint_t& ep, int rank, const place_t& at, T* old) noexcept {
+  return fetch_add<Scope>(ep, rank, at, T{0}, old);
+}
+
+// Clears the bits that `value` does not have, the old value to `old`. Without it: no value comes
+// back.
+template <class Scope = thread, class T>
+LCI_ANYWHERE status fetch_and(const endpoint_t& ep, int rank, const place_t& at, T value,
+                              const place_t& old) noexcept {
+  const detail::atomic_call call{detail::atomic_kind::and_, sizeof(T), detail::bits_of(value), 0};
+  return by_leader<Scope>([&] { return detail::start_atomic<Scope>(ep, rank, at, call, &old); });
+}
+template <class Scope = thread, class T>
+LCI_ANYWHERE status fetch_and(const endpoint_t& ep, int rank, const place_t& at, T value,
+                              T* old) noexcept {
+  const detail::atomic_call call{detail::atomic_kind::and_, sizeof(T), detail::bits_of(value), 0};
+  return detail::do_by_leader<Scope>(ep, rank, at, call, old);
+}
+template <class Scope = thread, class T>
+LCI_ANYWHERE status and_(const endpoint_t& ep, int rank, const place_t& at, T value) noexcept {
+  const detail::atomic_call call{detail::atomic_kind::and_, sizeof(T), detail::bits_of(value), 0};
+  return by_leader<Scope>([&] { return detail::start_atomic<Scope>(ep, rank, at, call, nullptr); });
+}
+
+// Sets the bits of `value`.
+template <class Scope = thread, class T>
+LCI_ANYWHERE status fetch_or(const endpoint_t& ep, int rank, const place_t& at, T value,
+                             const place_t& old) noexcept {
+  const detail::atomic_call call{detail::atomic_kind::or_, sizeof(T), detail::bits_of(value), 0};
+  return by_leader<Scope>([&] { return detail::start_atomic<Scope>(ep, rank, at, call, &old); });
+}
+template <class Scope = thread, class T>
+LCI_ANYWHERE status fetch_or(const endpoint_t& ep, int rank, const place_t& at, T value,
+                             T* old) noexcept {
+  const detail::atomic_call call{detail::atomic_kind::or_, sizeof(T), detail::bits_of(value), 0};
+  return detail::do_by_leader<Scope>(ep, rank, at, call, old);
+}
+template <class Scope = thread, class T>
+LCI_ANYWHERE status or_(const endpoint_t& ep, int rank, const place_t& at, T value) noexcept {
+  const detail::atomic_call call{detail::atomic_kind::or_, sizeof(T), detail::bits_of(value), 0};
+  return by_leader<Scope>([&] { return detail::start_atomic<Scope>(ep, rank, at, call, nullptr); });
+}
+
+// Turns the bits of `value` over.
+template <class Scope = thread, class T>
+LCI_ANYWHERE status fetch_xor(const endpoint_t& ep, int rank, const place_t& at, T value,
+                              const place_t& old) noexcept {
+  const detail::atomic_call call{detail::atomic_kind::xor_, sizeof(T), detail::bits_of(value), 0};
+  return by_leader<Scope>([&] { return detail::start_atomic<Scope>(ep, rank, at, call, &old); });
+}
+template <class Scope = thread, class T>
+LCI_ANYWHERE status fetch_xor(const endpoint_t& ep, int rank, const place_t& at, T value,
+                              T* old) noexcept {
+  const detail::atomic_call call{detail::atomic_kind::xor_, sizeof(T), detail::bits_of(value), 0};
+  return detail::do_by_leader<Scope>(ep, rank, at, call, old);
+}
+template <class Scope = thread, class T>
+LCI_ANYWHERE status xor_(const endpoint_t& ep, int rank, const place_t& at, T value) noexcept {
+  const detail::atomic_call call{detail::atomic_kind::xor_, sizeof(T), detail::bits_of(value), 0};
+  return by_leader<Scope>([&] { return detail::start_atomic<Scope>(ep, rank, at, call, nullptr); });
 }
 
 }  // namespace lci::gpu

@@ -47,6 +47,17 @@ __device__ int atomic_calls(const places& p) {
       compare_swap<Scope>(p.ep, 1, p.a, one, old, &old),
       lci::gpu::swap<Scope>(p.ep, 1, p.a, old, p.b),
       lci::gpu::swap<Scope>(p.ep, 1, p.a, one, &old),
+      lci::gpu::set<Scope>(p.ep, 1, p.a, one),
+      fetch<Scope>(p.ep, 1, p.a, &old),
+      and_<Scope>(p.ep, 1, p.a, one),
+      fetch_and<Scope>(p.ep, 1, p.a, one, p.b),
+      fetch_and<Scope>(p.ep, 1, p.a, one, &old),
+      or_<Scope>(p.ep, 1, p.a, one),
+      fetch_or<Scope>(p.ep, 1, p.a, one, p.b),
+      fetch_or<Scope>(p.ep, 1, p.a, one, &old),
+      xor_<Scope>(p.ep, 1, p.a, one),
+      fetch_xor<Scope>(p.ep, 1, p.a, one, p.b),
+      fetch_xor<Scope>(p.ep, 1, p.a, one, &old),
   };
   int sum = static_cast<int>(old);
   for (const status s : said) sum += static_cast<int>(s);

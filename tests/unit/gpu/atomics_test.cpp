@@ -65,6 +65,82 @@ TEST_P(atomics, four_bytes__nothing_is_carried) {
   EXPECT_EQ(now(), 0xffffffff00000003ull);
 }
 
+TEST_P(atomics, set_and_fetch) {
+  *job.word(1, 0) = 7;
+  ASSERT_EQ(set(ep, 1, word(), std::uint64_t{0x0123456789abcdef}), status::ok);
+  std::uint64_t old = 0;
+  ASSERT_EQ(fetch(ep, 1, word(), &old), status::ok);
+  EXPECT_EQ(old, 0x0123456789abcdefull);
+  std::int32_t half = 0;
+  ASSERT_EQ(set(ep, 1, word(4), -2), status::ok);
+  ASSERT_EQ(fetch(ep, 1, word(4), &half), status::ok);
+  EXPECT_EQ(half, -2);
+  EXPECT_EQ(now(), 0xfffffffe89abcdefull);
+}
+
+// Numbers that no order of bytes or words makes alike.
+TEST_P(atomics, bits__eight_bytes) {
+  constexpr std::uint64_t BEFORE = 0x0123456789abcdef, VALUE = 0xf0e1d2c3a5968778;
+  std::uint64_t old = 0;
+  *job.word(1, 0) = BEFORE;
+  ASSERT_EQ(fetch_and(ep, 1, word(), VALUE, &old), status::ok);
+  EXPECT_EQ(old, BEFORE);
+  EXPECT_EQ(now(), BEFORE & VALUE);
+  *job.word(1, 0) = BEFORE;
+  ASSERT_EQ(fetch_or(ep, 1, word(), VALUE, &old), status::ok);
+  EXPECT_EQ(old, BEFORE);
+  EXPECT_EQ(now(), BEFORE | VALUE);
+  ASSERT_EQ(fetch_xor(ep, 1, word(), VALUE, &old), status::ok);
+  EXPECT_EQ(old, BEFORE | VALUE);
+  EXPECT_EQ(now(), (BEFORE | VALUE) ^ VALUE);
+  *job.word(1, 0) = BEFORE;
+  ASSERT_EQ(and_(ep, 1, word(), ~VALUE), status::ok);
+  EXPECT_EQ(now(), BEFORE & ~VALUE);
+  ASSERT_EQ(or_(ep, 1, word(), VALUE), status::ok);
+  EXPECT_EQ(now(), BEFORE | VALUE);
+  ASSERT_EQ(xor_(ep, 1, word(), ~std::uint64_t{0}), status::ok);
+  EXPECT_EQ(now(), ~(BEFORE | VALUE));
+}
+
+// The four bytes beside the word stay.
+TEST_P(atomics, bits__four_bytes) {
+  constexpr std::uint32_t BEFORE = 0x89abcdef, VALUE = 0xa5968778;
+  for (const std::uint64_t offset : {0u, 4u}) {
+    constexpr std::uint64_t BESIDE = 0x7e6d5c4b;
+    const auto beside = [&](std::uint32_t v) {
+      return offset == 0 ? BESIDE << 32 | v : std::uint64_t{v} << 32 | BESIDE;
+    };
+    std::uint32_t old = 0;
+    *job.word(1, 0) = beside(BEFORE);
+    ASSERT_EQ(fetch_and(ep, 1, word(offset), VALUE, &old), status::ok);
+    EXPECT_EQ(old, BEFORE);
+    EXPECT_EQ(now(), beside(BEFORE & VALUE));
+    *job.word(1, 0) = beside(BEFORE);
+    ASSERT_EQ(fetch_or(ep, 1, word(offset), VALUE, &old), status::ok);
+    EXPECT_EQ(old, BEFORE);
+    EXPECT_EQ(now(), beside(BEFORE | VALUE));
+    ASSERT_EQ(fetch_xor(ep, 1, word(offset), VALUE, &old), status::ok);
+    EXPECT_EQ(old, BEFORE | VALUE);
+    EXPECT_EQ(now(), beside((BEFORE | VALUE) ^ VALUE));
+    ASSERT_EQ(xor_(ep, 1, word(offset), -1), status::ok);
+    ASSERT_EQ(or_(ep, 1, word(offset), 1), status::ok);
+    ASSERT_EQ(and_(ep, 1, word(offset), -2), status::ok);
+    EXPECT_EQ(now(), beside(~((BEFORE | VALUE) ^ VALUE) & ~1u));
+  }
+}
+
+TEST_P(atomics, bits__old_value_into_registered_memory) {
+  *job.word(1, 0) = 0xff;
+  for (const std::uint64_t offset : {64, 72, 80}) *job.word(0, offset) = 0;
+  ASSERT_EQ(fetch_and(ep, 1, word(), std::uint64_t{0x3c}, job.here(0, 64)), status::ok);
+  ASSERT_EQ(fetch_or(ep, 1, word(), std::uint64_t{0x01}, job.here(0, 72)), status::ok);
+  ASSERT_EQ(fetch_xor(ep, 1, word(), 0x0fu, job.here(0, 80)), status::ok);
+  EXPECT_EQ(now(), 0x32u);
+  EXPECT_EQ(*job.word(0, 64), 0xffu);
+  EXPECT_EQ(*job.word(0, 72), 0x3cu);
+  EXPECT_EQ(*job.word(0, 80), 0x3du);
+}
+
 TEST_P(atomics, old_value__into_registered_memory) {
   *job.word(1, 0) = 41;
   *job.word(0, 64) = *job.word(0, 72) = *job.word(0, 80) = 0;
@@ -142,6 +218,30 @@ TEST_P(atomics, many_threads__each_sees_another_value) {
     for (const std::uint64_t old : of_one) all.at(old) = true;
   EXPECT_EQ(static_cast<std::uint64_t>(std::count(all.begin(), all.end(), true)), THREADS * EACH);
   for (const std::uint32_t taken : job[0].scratch_taken) EXPECT_EQ(taken, 0u);
+}
+
+// Each thread turns bits of its own byte over, sets and clears them; the others' bytes stay.
+TEST_P(atomics, many_threads__bits_of_one_word) {
+  constexpr unsigned THREADS = 8, EACH = test::IS_SANITIZED ? 30 : 300;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < THREADS; ++t) {
+    threads.emplace_back([&, t] {
+      const std::uint64_t byte = std::uint64_t{0xff} << 8 * t;
+      const std::uint64_t bit = std::uint64_t{0x10} << 8 * t;
+      for (unsigned i = 0; i < EACH; ++i) {
+        std::uint64_t old = 0;
+        EXPECT_EQ(fetch_or(ep, 1, word(), byte, &old), status::ok);
+        EXPECT_EQ(old & byte, i == 0 ? 0 : bit);
+        EXPECT_EQ(fetch_xor(ep, 1, word(), bit, &old), status::ok);
+        EXPECT_EQ(old & byte, byte);
+        EXPECT_EQ(fetch_and(ep, 1, word(), ~byte, &old), status::ok);
+        EXPECT_EQ(old & byte, byte & ~bit);
+        EXPECT_EQ(xor_(ep, 1, word(), bit), status::ok);
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(now(), 0x1010101010101010u);
 }
 
 // All places are taken, as by other threads, but their queue moves. The first look rings and finds
