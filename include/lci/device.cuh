@@ -13,7 +13,7 @@
 /// - atomics.hpp: fetch, set, fetch_add, add, compare_swap, swap, fetch_and, and_, fetch_or, or_,
 ///   fetch_xor, xor_
 /// - order.hpp: quiet, fence, syndrome_of, rank, ranks
-/// - wait.hpp: wait_until, test
+/// - wait.hpp: wait_until, wait_until_any, wait_until_all, test
 /// - messages.hpp: send, send_value, am, am_value, recv, wait_receive, test_receive. What comes
 ///   after a message may be seen before it
 /// - queue.hpp: poll, wait

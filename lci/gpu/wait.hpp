@@ -1,10 +1,11 @@
-// Waits for a word in memory of this process that peers change: by signals, puts and atomics.
+// Waits for a word in memory of this process that peers change, or for any or all of several words
+// that follow each other: by signals, puts and atomics.
 // Callers: kernels, or threads of the process. Threads: any; of a scope the leader looks.
 // Always true: what was written before the signal is seen behind the call; a wait ends when the
-// condition holds, and else by the abort flag, by the limit counted from when the word changed
-// last, by the end of the endpoint or of the peer. The condition is looked at once more before an
-// end is reported. The word belongs into the memory of who waits: each look at host memory costs a
-// kernel more than a microsecond.
+// condition holds, and else by the abort flag, by the limit counted from when the word, or one of
+// the words, changed last, by the end of the endpoint or of the peer. The condition is looked at
+// once more before an end is reported. The word belongs into the memory of who waits: each look at
+// host memory costs a kernel more than a microsecond.
 #pragma once
 
 #include <cstdint>
@@ -78,6 +79,67 @@ LCI_ANYWHERE status wait_here(const endpoint_t& ep, const T* word, comparison ho
   return is_there ? status::ok : wait_long(ep, word, how, value, rank);
 }
 
+// Words in a row that are compared alike; not those whose `skipped` is not 0.
+template <class T>
+struct word_list {
+  const T* words;
+  std::uint64_t count;
+  const int* skipped;  // null: none is
+  comparison how;
+  T value;
+};
+
+// What one look at the words from some place on has found.
+struct seen_words {
+  std::uint64_t looked_at = 0;
+  std::uint64_t holds, misses;  // the first that does, and that does not; `count`: there is none
+  std::uint64_t all = 0;        // another number if one of them is another
+};
+
+template <class T>
+LCI_ANYWHERE seen_words see_from(const word_list<T>& list, std::uint64_t first) noexcept {
+  seen_words out;
+  out.holds = out.misses = list.count;
+  for (std::uint64_t i = first; i < list.count; ++i) {
+    if (list.skipped != nullptr && list.skipped[i] != 0) continue;
+    const T now = see(list.words + i);
+    std::uint64_t& found = holds(now, list.how, list.value) ? out.holds : out.misses;
+    if (found == list.count) found = i;
+    out.all = out.all * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(now);
+    ++out.looked_at;
+  }
+  return out;
+}
+
+enum class how_many { any, all };
+struct found_word {
+  status said = status::ok;
+  std::uint64_t which = 0;
+};
+
+// Of all words each has been seen to hold, maybe at another time than the others.
+template <class T>
+LCI_ANYWHERE_ONCE found_word wait_for_list(endpoint_t ep, word_list<T> list, how_many wanted,
+                                           int rank) noexcept {
+  found_word out;
+  out.said = rank == ANY_RANK ? check_endpoint(ep) : check_rank(ep, rank);
+  if (out.said != status::ok) return out;
+  patience wait(ep, ended_word(*ep.record, rank), rank);
+  for (;; out.said = wait()) {
+    const seen_words seen = see_from(list, out.which);
+    if (wanted == how_many::all) {
+      out.which = seen.misses;
+      if (seen.misses == list.count) return {};
+    } else if (seen.looked_at == 0) {
+      return {status::nothing, 0};
+    } else if (seen.holds != list.count) {
+      return {status::ok, seen.holds};
+    }
+    if (out.said != status::ok) return out;
+    wait.saw(seen.all);
+  }
+}
+
 }  // namespace detail
 
 // Waits until `*word` compares so with `value`. With a rank, that rank's end ends the wait too;
@@ -87,6 +149,31 @@ LCI_ANYWHERE status wait_until(const endpoint_t& ep, const T* word, comparison h
                                typename detail::word_of<T>::value value,
                                int rank = ANY_RANK) noexcept {
   return by_leader<Scope>([&] { return detail::wait_here<T>(ep, word, how, value, rank); });
+}
+
+// Waits until each of `count` words has compared so with `value`, but for those whose `skipped` is
+// not 0. Without a word it is ok at once. The ends are those of wait_until().
+template <class Scope = thread, class T>
+LCI_ANYWHERE status wait_until_all(const endpoint_t& ep, const T* words, std::uint64_t count,
+                                   comparison how, typename detail::word_of<T>::value value,
+                                   const int* skipped = nullptr, int rank = ANY_RANK) noexcept {
+  const detail::word_list<T> list{words, count, skipped, how, value};
+  return by_leader<Scope>(
+      [&] { return detail::wait_for_list(ep, list, detail::how_many::all, rank).said; });
+}
+
+// Waits until one of them does, and says which: the first one. A caller that wants each of them
+// once marks in `skipped` which it has had. Without a word it is nothing at once.
+template <class Scope = thread, class T>
+LCI_ANYWHERE status wait_until_any(const endpoint_t& ep, const T* words, std::uint64_t count,
+                                   comparison how, typename detail::word_of<T>::value value,
+                                   std::uint64_t* which, const int* skipped = nullptr,
+                                   int rank = ANY_RANK) noexcept {
+  const detail::word_list<T> list{words, count, skipped, how, value};
+  const detail::found_word found = by_leader<Scope>(
+      [&] { return detail::wait_for_list(ep, list, detail::how_many::any, rank); });
+  if (found.said == status::ok) *which = found.which;
+  return found.said;
 }
 
 // One look: ok, or nothing.

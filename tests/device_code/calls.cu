@@ -17,20 +17,27 @@ struct places {
 
 template <class Scope>
 __device__ int remote_calls(const places& p) {
-  const status said[] = {put<Scope>(p.ep, 1, p.a, p.b, 100),
-                         put_value<Scope>(p.ep, 1, p.a, 7),
-                         put_signal<Scope>(p.ep, 1, p.a, p.b, 8, p.a, 1),
-                         put_signal<Scope>(p.ep, 1, p.a, p.b, 8, p.a, 1, signal_op::add),
-                         lci::gpu::signal<Scope>(p.ep, 1, p.a, 4),
-                         get<Scope>(p.ep, 1, p.a, p.b, 99),
-                         quiet<Scope>(p.ep),
-                         quiet<Scope>(p.ep, 1),
-                         fence<Scope>(p.ep),
-                         fence<Scope>(p.ep, 1),
-                         wait_until<Scope>(p.ep, p.word, comparison::equal, 5),
-                         wait_until<Scope>(p.ep, p.word_4, comparison::less, -5, 1),
-                         lci::gpu::test<Scope>(p.ep, p.word, comparison::greater, 5)};
+  std::uint64_t which = 0;
+  const status said[] = {
+      put<Scope>(p.ep, 1, p.a, p.b, 100),
+      put_value<Scope>(p.ep, 1, p.a, 7),
+      put_signal<Scope>(p.ep, 1, p.a, p.b, 8, p.a, 1),
+      put_signal<Scope>(p.ep, 1, p.a, p.b, 8, p.a, 1, signal_op::add),
+      lci::gpu::signal<Scope>(p.ep, 1, p.a, 4),
+      get<Scope>(p.ep, 1, p.a, p.b, 99),
+      quiet<Scope>(p.ep),
+      quiet<Scope>(p.ep, 1),
+      fence<Scope>(p.ep),
+      fence<Scope>(p.ep, 1),
+      wait_until<Scope>(p.ep, p.word, comparison::equal, 5),
+      wait_until<Scope>(p.ep, p.word_4, comparison::less, -5, 1),
+      wait_until_all<Scope>(p.ep, p.word, 4, comparison::equal, 5),
+      wait_until_all<Scope>(p.ep, p.word_4, 4, comparison::less, -5, p.answer),
+      wait_until_any<Scope>(p.ep, p.word, 4, comparison::equal, 5, &which),
+      wait_until_any<Scope>(p.ep, p.word_4, 4, comparison::less, -5, &which, p.answer, 1),
+      lci::gpu::test<Scope>(p.ep, p.word, comparison::greater, 5)};
   int sum = rank(p.ep) + ranks(p.ep) + static_cast<int>(syndrome_of(p.ep, 1));
+  sum += static_cast<int>(which);
   for (const status s : said) sum += static_cast<int>(s) + text_of(s)[0];
   return sum;
 }

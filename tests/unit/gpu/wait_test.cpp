@@ -105,5 +105,139 @@ TEST_F(wait_test, wait_until__the_limit_is_counted_from_the_last_change) {
   EXPECT_EQ(said, status::timed_out);
 }
 
+class wait_several : public wait_test {
+ protected:
+  status any() { return wait_until_any(ep, words, 4, comparison::equal, 6, &which, skipped, rank); }
+  status all() { return wait_until_all(ep, words, 4, comparison::equal, 6, skipped, rank); }
+  void store(std::size_t i, std::uint64_t value) {
+    wqe::word_at<std::uint64_t>(words + i).store(value, std::memory_order_release);
+  }
+
+  std::uint64_t words[4] = {5, 5, 5, 5};
+  std::uint64_t which = 77;
+  int skipped[4] = {0, 0, 0, 0};
+  int rank = ANY_RANK;
+};
+
+TEST_F(wait_several, any__the_first_that_holds) {
+  job[0].any_ended = 1;
+  words[1] = words[3] = 6;
+  EXPECT_EQ(any(), status::ok);
+  EXPECT_EQ(which, 1u);
+  skipped[1] = 1;
+  EXPECT_EQ(any(), status::ok);
+  EXPECT_EQ(which, 3u);
+  const std::int32_t small[] = {0, -1};
+  EXPECT_EQ(wait_until_any<warp>(ep, small, 2, comparison::less, 0, &which), status::ok);
+  EXPECT_EQ(which, 1u);
+  EXPECT_EQ(wait_until_any<block>(ep, small, 2, comparison::less_equal, 0, &which), status::ok);
+  EXPECT_EQ(which, 0u);
+}
+
+TEST_F(wait_several, all__each_but_those_that_are_skipped) {
+  job[0].any_ended = 1;
+  words[0] = words[1] = words[3] = 6;
+  EXPECT_EQ(all(), status::peer_lost);
+  skipped[2] = 1;
+  EXPECT_EQ(all(), status::ok);
+  const std::int32_t small[] = {-3, -1};
+  EXPECT_EQ(wait_until_all<warp>(ep, small, 2, comparison::less, 0), status::ok);
+  EXPECT_EQ(wait_until_all<block>(ep, small, 2, comparison::less, 0), status::ok);
+}
+
+TEST_F(wait_several, no_word__ends_at_once) {
+  EXPECT_EQ(wait_until_all(ep, words, 0, comparison::equal, 6), status::ok);
+  EXPECT_EQ(wait_until_any(ep, words, 0, comparison::equal, 6, &which), status::nothing);
+  for (int& one : skipped) one = 1;
+  EXPECT_EQ(all(), status::ok);
+  EXPECT_EQ(any(), status::nothing);
+  EXPECT_EQ(which, 77u);
+}
+
+TEST_F(wait_several, both__every_end) {
+  const auto expect = [&](status how) {
+    EXPECT_EQ(any(), how);
+    EXPECT_EQ(all(), how);
+    EXPECT_EQ(which, 77u);
+  };
+  rank = 2;
+  expect(status::bad_rank);
+  rank = ANY_RANK;
+  ep.generation = 8;
+  expect(status::bad_endpoint);
+  ep.generation = 7;
+  job[0].any_ended = 1;
+  expect(status::peer_lost);
+  job[0].record.waits.limit_ns = 1;
+  rank = 1;
+  expect(status::timed_out);  // another ended
+  job[0].record.waits.limit_ns = 0;
+  job[0].ended[1] = 1;
+  expect(status::peer_lost);
+  job[0].abort = 1;
+  expect(status::aborted);
+}
+
+// Words that others store, one after the other, the last one first; what was written before a word
+// is there.
+TEST_F(wait_several, both__while_the_words_come) {
+  std::uint64_t data[4] = {};
+  status said[5] = {};
+  std::uint64_t order[4] = {}, there[4] = {};
+  std::thread waits([&] {
+    for (std::size_t n = 0; n < 4; ++n) {
+      said[n] = any();
+      if (said[n] != status::ok) return;
+      order[n] = which;
+      there[n] = data[which];
+      skipped[which] = 1;
+    }
+    for (int& one : skipped) one = 0;
+    said[4] = all();
+  });
+  for (std::size_t i = 4; i-- > 0;) {
+    data[i] = 40 + i;
+    store(i, 6);
+  }
+  waits.join();
+  for (const status s : said) EXPECT_EQ(s, status::ok);
+  std::uint64_t seen = 0;
+  for (std::size_t n = 0; n < 4; ++n) {
+    seen |= std::uint64_t{1} << order[n];
+    EXPECT_EQ(there[n], 40 + order[n]);
+  }
+  EXPECT_EQ(seen, 15u);
+}
+
+// Each word has held, if never all at the same time.
+TEST_F(wait_several, all__a_word_that_has_held_may_change_again) {
+  words[1] = words[2] = words[3] = 6;
+  const detail::word_list<std::uint64_t> list{words, 4, nullptr, comparison::equal, 6};
+  EXPECT_EQ(detail::see_from(list, 0).misses, 0u);
+  words[0] = 6;
+  words[2] = 7;
+  EXPECT_EQ(detail::see_from(list, 0).misses, 2u);
+  words[0] = 9;
+  words[2] = 6;
+  EXPECT_EQ(detail::see_from(list, 2).misses, 4u);
+}
+
+// The limit is counted from the last change of any of them.
+TEST_F(wait_several, see_from__tells_each_change) {
+  const detail::word_list<std::uint64_t> list{words, 4, skipped, comparison::equal, 6};
+  std::uint64_t before = detail::see_from(list, 0).all;
+  for (std::uint64_t& word_here : words) {
+    ++word_here;
+    const std::uint64_t now = detail::see_from(list, 0).all;
+    EXPECT_NE(now, before);
+    before = now;
+  }
+  skipped[3] = 1;
+  before = detail::see_from(list, 0).all;
+  ++words[3];
+  EXPECT_EQ(detail::see_from(list, 0).all, before);
+  EXPECT_EQ(detail::see_from(list, 0).looked_at, 3u);
+}
+
 }  // namespace
 }  // namespace lci::gpu
