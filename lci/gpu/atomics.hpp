@@ -8,7 +8,7 @@
 // once, and may be seen before what requests bring: fence() comes between.
 // Over a card all of them wait, for what the card was given to that rank before and then until they
 // are carried out (beside_card.hpp); no_atomics: an endpoint over a card has no queue for them.
-// Waiting calls take one of the endpoint's `scratch_count` places and wait while none is free.
+// Waiting calls take a place of the endpoint for the old value (scratch.hpp).
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@
 #include "lci/gpu/beside_card.hpp"
 #include "lci/gpu/order.hpp"
 #include "lci/gpu/remote.hpp"
+#include "lci/gpu/scratch.hpp"
 #include "lci/gpu/wait.hpp"
 
 namespace lci::gpu {
@@ -131,54 +132,10 @@ LCI_ANYWHERE_ONCE status start_atomic(const endpoint_t& ep, int rank, const plac
                                           : wqe::sge{here.address, call.size, here.message_key};
   if (const status s = wait_for_card<Scope>(ep, rank); s != status::ok) return s;
   std::uint64_t end = 0;
-  return post_atomic<Scope>(ep, rank, request_of(call, word, landing), &end);
+  return post_beside<Scope>(ep, rank, request_of(call, word, landing), &end);
 }
 
-struct answer {
-  status said = status::ok;
-  std::uint64_t old = 0;
-};
-
-// Takes a place for one old value if it is free. edge gpu.scratch: partner is give_back_scratch().
-LCI_ANYWHERE inline bool try_take_scratch(const endpoint_record& r, std::uint32_t place) noexcept {
-  std::uint32_t* const taken = r.scratch_taken + place;
-  return look_at(taken) == 0 && wqe::word_at<std::uint32_t>(taken).compare_exchange_strong(
-                                    0, 1, std::memory_order_acquire);
-}
-// edge gpu.scratch: the value was read before the place is another's. Partner is
-// try_take_scratch().
-LCI_ANYWHERE inline void give_back_scratch(const endpoint_record& r, std::uint32_t place) noexcept {
-  wqe::word_at<std::uint32_t>(r.scratch_taken + place).store(0, std::memory_order_release);
-}
-
-// With a place of its own, which it gives back.
-template <class Scope>
-LCI_ANYWHERE answer do_with_scratch(const endpoint_t& ep, int rank, const atomic_call& call,
-                                    const found_place& word, std::uint32_t place) noexcept {
-  const endpoint_record& r = *ep.record;
-  const std::uint64_t offset = 8 * (std::uint64_t{place} + 1);
-  const wqe::sge landing{r.scratch.base + offset, call.size, r.scratch.key};
-  wqe::send_request request = request_of(call, word, landing);
-  request.signaled = true;
-  std::uint64_t end = 0;
-  answer a;
-  a.said = post_atomic<Scope>(ep, rank, request, &end);
-  const bool is_posted = a.said == status::ok;
-  if (is_posted) a.said = wait_for(peer_beside(r, rank), end);
-  if (a.said == status::ok) {
-    const void* const from = pointer(r.scratch.mapped + offset);
-    a.old = call.size == 8 ? look_at(static_cast<const std::uint64_t*>(from))
-                           : look_at(static_cast<const std::uint32_t*>(from));
-  }
-  // After an abort or a limit the value may still come: the place stays taken. After an error of
-  // the card it cannot: what is behind that was flushed.
-  const bool may_come = a.said == status::aborted || a.said == status::timed_out;
-  if (!may_come) give_back_scratch(r, place);
-  return a;
-}
-
-// Waits for the old value. Who has got a place goes on to give it back within the round: lanes of a
-// warp may wait for each other's places.
+// Waits for the old value.
 template <class Scope>
 LCI_ANYWHERE_ONCE answer do_atomic(const endpoint_t& ep, int rank, const place_t& at,
                                    const atomic_call& call) noexcept {
@@ -186,39 +143,15 @@ LCI_ANYWHERE_ONCE answer do_atomic(const endpoint_t& ep, int rank, const place_t
   answer a;
   if (a.said = find_word(ep, rank, at, call.size, &word); a.said != status::ok) return a;
   if (word.mapped != 0) {
-    a.old = apply(call, word.mapped);
+    a.value = apply(call, word.mapped);
     return a;
   }
-  const endpoint_record& r = *ep.record;
-  if (!takes_atomics(r)) {
+  if (!takes_atomics(*ep.record)) {
     a.said = status::no_atomics;
     return a;
   }
-  if (r.scratch_count == 0 || r.scratch.mapped == 0) {
-    a.said = status::bad_key;
-    return a;
-  }
-  // Before a place is taken: with a card's queue that has ended it would never be given back.
-  if (a.said = wait_for_card<Scope>(ep, rank); a.said != status::ok) return a;
-  patience wait(ep, r.peers[rank].ended, rank);
-#ifdef __CUDA_ARCH__
-  auto next = static_cast<std::uint32_t>(clock64());
-#else
-  std::uint32_t next = 0;
-#endif
-  for (bool is_over = false; !is_over; ++next) {
-    const std::uint32_t place = next & (r.scratch_count - 1);
-    if (try_take_scratch(r, place)) {
-      a = do_with_scratch<Scope>(ep, rank, call, word, place);
-      is_over = true;
-    } else {
-      // Places become free as the queue moves.
-      wait.saw(look_at(&peer_beside(r, rank).queue.state->done));
-      a.said = wait();
-      is_over = a.said != status::ok;
-    }
-  }
-  return a;
+  const wqe::sge landing;  // ask() says where
+  return ask<Scope>(ep, rank, request_of(call, word, landing), call.size);
 }
 
 template <class T>
@@ -230,7 +163,7 @@ template <class Scope, class T>
 LCI_ANYWHERE status do_by_leader(const endpoint_t& ep, int rank, const place_t& at,
                                  const atomic_call& call, T* old) noexcept {
   const answer a = by_leader<Scope>([&] { return do_atomic<Scope>(ep, rank, at, call); });
-  if (a.said == status::ok) *old = static_cast<T>(a.old);
+  if (a.said == status::ok) *old = static_cast<T>(a.value);
   return a.said;
 }
 

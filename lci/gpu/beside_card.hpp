@@ -30,7 +30,7 @@ LCI_ANYWHERE status wait_for_card(const endpoint_t& ep, int rank) noexcept {
 
 // Behind wait_for_card().
 template <class Scope>
-LCI_ANYWHERE status post_atomic(const endpoint_t& ep, int rank, const wqe::send_request& what,
+LCI_ANYWHERE status post_beside(const endpoint_t& ep, int rank, const wqe::send_request& what,
                                 std::uint64_t* end) noexcept {
   const bool is_past_card = ep.record->over_card != 0;
   const peer_record& peer = peer_beside(*ep.record, rank);

@@ -113,7 +113,7 @@ LCI_ANYWHERE_ONCE status post_put(endpoint_t ep, int rank, found_place to, found
     if (const status s = post_run<Scope>(peer, run, &end); s != status::ok) return s;
   if (!is_past_card) return status::ok;
   if (const status s = wait_for_card<Scope>(ep, rank); s != status::ok) return s;
-  return post_atomic<Scope>(ep, rank, request_of(word, signal.value, signal.op, landing), &end);
+  return post_beside<Scope>(ep, rank, request_of(word, signal.value, signal.op, landing), &end);
 }
 
 template <class Scope>
