@@ -10,6 +10,7 @@
 /// - remote.hpp: put, put_value, put_signal, signal, get. Puts of any size, values too, have no
 ///   order among each other without fence(); a signal by request comes behind all requests before
 ///   it; one to a mapped word is a store, which needs fence() behind data that went by request
+/// - values.hpp: get_value
 /// - atomics.hpp: fetch, set, fetch_add, add, compare_swap, swap, fetch_and, and_, fetch_or, or_,
 ///   fetch_xor, xor_
 /// - order.hpp: quiet, fence, syndrome_of, rank, ranks
@@ -25,6 +26,7 @@
 #include "lci/gpu/order.hpp"
 #include "lci/gpu/queue.hpp"
 #include "lci/gpu/remote.hpp"
+#include "lci/gpu/values.hpp"
 #include "lci/gpu/wait.hpp"
 
 #endif  // LCI_DEVICE_CUH

@@ -1,7 +1,7 @@
-// What an endpoint over a card does past it: messages, which its queues do not carry, and atomic
-// operations, for which memory is not registered with it. They take queues beside the card's, which
-// the proxy reads. Callers: messages.hpp, atomics.hpp, remote.hpp. Threads: any; of a scope the
-// leader.
+// What an endpoint over a card does past it: messages, which its queues do not carry, atomic
+// operations, for which memory is not registered with it, and reads of values into memory that the
+// card does not know. They take queues beside the card's, which the proxy reads. Callers:
+// messages.hpp, scratch.hpp, atomics.hpp, remote.hpp. Threads: any; of a scope the leader.
 // Always true: what goes past the card comes behind all that the card was given to that rank
 // before, since the call waits for that. An atomic operation is carried out when the call returns,
 // so what the card is given next comes behind it. Where there is no card the queue to a rank is

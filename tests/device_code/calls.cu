@@ -18,6 +18,7 @@ struct places {
 template <class Scope>
 __device__ int remote_calls(const places& p) {
   std::uint64_t which = 0;
+  unsigned char small = 0;
   const status said[] = {
       put<Scope>(p.ep, 1, p.a, p.b, 100),
       put_value<Scope>(p.ep, 1, p.a, 7),
@@ -25,6 +26,8 @@ __device__ int remote_calls(const places& p) {
       put_signal<Scope>(p.ep, 1, p.a, p.b, 8, p.a, 1, signal_op::add),
       lci::gpu::signal<Scope>(p.ep, 1, p.a, 4),
       get<Scope>(p.ep, 1, p.a, p.b, 99),
+      get_value<Scope>(p.ep, 1, p.a, &which),
+      get_value<Scope>(p.ep, 1, p.a, &small),
       quiet<Scope>(p.ep),
       quiet<Scope>(p.ep, 1),
       fence<Scope>(p.ep),
@@ -37,7 +40,7 @@ __device__ int remote_calls(const places& p) {
       wait_until_any<Scope>(p.ep, p.word_4, 4, comparison::less, -5, &which, p.answer, 1),
       lci::gpu::test<Scope>(p.ep, p.word, comparison::greater, 5)};
   int sum = rank(p.ep) + ranks(p.ep) + static_cast<int>(syndrome_of(p.ep, 1));
-  sum += static_cast<int>(which);
+  sum += static_cast<int>(which) + small;
   for (const status s : said) sum += static_cast<int>(s) + text_of(s)[0];
   return sum;
 }

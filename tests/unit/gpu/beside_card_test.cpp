@@ -30,8 +30,8 @@ class beside_card : public testing::Test {
     own = card.key(0);
     own.message_key = beside.keys.add({mine.memory.data(), mine.memory.size(), WRITE});
     there = card.key(1);
-    there.message_key =
-        beside.keys.add({theirs.memory.data(), theirs.memory.size(), REMOTE_WRITE | REMOTE_ATOMIC});
+    there.message_key = beside.keys.add(
+        {theirs.memory.data(), theirs.memory.size(), REMOTE_READ | REMOTE_WRITE | REMOTE_ATOMIC});
     own.of_card = there.of_card = 1;
     for (const int rank : {0, 1}) std::memset(card.bytes(rank), 0, 64);
   }
@@ -111,6 +111,20 @@ TEST_F(beside_card, add__waits_for_what_the_card_has_under_way) {
   EXPECT_EQ(said, status::ok);
   EXPECT_EQ(now(1, 0), 42u);
   EXPECT_EQ(now(1, 8), 1u);
+}
+
+TEST_F(beside_card, get_value__past_the_card_and_behind_it) {
+  card.start();
+  beside.start();
+  *card.word(0, 0) = 42;
+  std::uint64_t value = 7;
+  ASSERT_EQ(put(ep, 1, {there, 8}, {own, 0}, 8), status::ok);
+  ASSERT_EQ(get_value(ep, 1, {there, 8}, &value), status::ok);
+  EXPECT_EQ(value, 42u);
+  EXPECT_EQ(posted(beside), 1u);
+  card[0].record.message_peers = nullptr;
+  EXPECT_EQ(get_value(ep, 1, {there, 8}, &value), status::no_messages);
+  for (const std::uint32_t taken : card[0].scratch_taken) EXPECT_EQ(taken, 0u);
 }
 
 // Refused, and the card's queue goes on.

@@ -1,0 +1,125 @@
+#include "lci/gpu/values.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/sanitized.hpp"
+#include "tests/unit/gpu/job.hpp"
+
+namespace lci::gpu {
+namespace {
+
+using test::gpu_job;
+
+class values : public testing::TestWithParam<bool> {
+ protected:
+  values() {
+    job.start();
+    for (std::size_t i = 0; i < 4096; ++i) job.bytes(1)[i] = static_cast<std::byte>(i * 7 + 3);
+  }
+  ~values() override {
+    job.stop();
+    EXPECT_TRUE(job.is_whole());
+  }
+  place_t there(std::uint64_t offset) { return job.at(1, offset, GetParam()); }
+
+  template <class T>
+  void expect_each_place() {
+    for (std::uint64_t offset = 64; offset < 80; ++offset) {
+      T value;
+      std::memset(&value, 0, sizeof(T));
+      EXPECT_EQ(get_value(ep, 1, there(offset), &value), status::ok);
+      EXPECT_EQ(std::memcmp(&value, job.bytes(1, offset), sizeof(T)), 0)
+          << sizeof(T) << " at " << offset;
+    }
+  }
+
+  gpu_job job;
+  endpoint_t ep = job.endpoint(0);
+};
+
+template <std::size_t N>
+struct few_bytes {
+  unsigned char each[N];
+};
+
+TEST_P(values, get_value__of_each_size_at_each_place) {
+  expect_each_place<unsigned char>();
+  expect_each_place<std::uint16_t>();
+  expect_each_place<few_bytes<3>>();
+  expect_each_place<float>();
+  expect_each_place<few_bytes<5>>();
+  expect_each_place<few_bytes<7>>();
+  expect_each_place<double>();
+  expect_each_place<std::int64_t>();
+  EXPECT_EQ(job[0].queues[1]->state.reserved == 0, GetParam());
+  for (const std::uint32_t taken : job[0].scratch_taken) EXPECT_EQ(taken, 0u);
+}
+
+// Nothing behind the value of the caller is written.
+TEST_P(values, get_value__in_every_scope) {
+  std::uint32_t value[2] = {1, 1};
+  EXPECT_EQ(get_value<warp>(ep, 1, there(64), value), status::ok);
+  EXPECT_EQ(std::memcmp(value, job.bytes(1, 64), 4), 0);
+  EXPECT_EQ(get_value<block>(ep, 1, there(68), value), status::ok);
+  EXPECT_EQ(std::memcmp(value, job.bytes(1, 68), 4), 0);
+  EXPECT_EQ(value[1], 1u);
+}
+
+TEST_P(values, get_value__refusals) {
+  std::uint64_t value = 9;
+  EXPECT_EQ(get_value(ep, 1, there(4089), &value), status::out_of_range);
+  EXPECT_EQ(get_value(ep, 2, there(0), &value), status::bad_rank);
+  EXPECT_EQ(get_value(ep, 0, there(0), &value), status::bad_rank);
+  EXPECT_EQ(get_value(ep, 1, place_t{}, &value), status::bad_key);
+  EXPECT_EQ(get_value(endpoint_t{}, 1, there(0), &value), status::bad_endpoint);
+  EXPECT_EQ(value, 9u);
+  EXPECT_EQ(job[0].queues[1]->state.reserved, 0u);
+}
+
+// More threads than places for answers: none reads another's.
+TEST_P(values, get_value__many_threads) {
+  constexpr std::uint64_t THREADS = 8;
+  constexpr std::uint64_t EACH = test::IS_SANITIZED ? 50 : 500;
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < THREADS; ++t) {
+    threads.emplace_back([&, t] {
+      std::uint64_t wrong = 0;
+      for (std::uint64_t i = 0; i < EACH; ++i) {
+        const std::uint64_t offset = 8 * (t * 13 + i % 64);
+        std::uint64_t value = 0;
+        if (get_value(ep, 1, there(offset), &value) != status::ok || value != *job.word(1, offset))
+          ++wrong;
+      }
+      EXPECT_EQ(wrong, 0u);
+    });
+  }
+  for (std::thread& t : threads) t.join();
+}
+
+TEST(values_ends, get_value__request_that_failed) {
+  gpu_job job;
+  job.start();
+  const endpoint_t ep = job.endpoint(0);
+  place_t wrong = job.at(1, 0);
+  wrong.key.key ^= 0x100000;
+  std::uint64_t value = 9;
+  EXPECT_EQ(get_value(ep, 1, wrong, &value), status::failed);
+  EXPECT_EQ(value, 9u);
+  for (const std::uint32_t taken : job[0].scratch_taken) EXPECT_EQ(taken, 0u);
+}
+
+// Nobody drives the card, so the answer may still come: its place is nobody else's.
+TEST(values_ends, get_value__aborted) {
+  gpu_job job;
+  job[0].abort = 1;
+  std::uint64_t value = 9;
+  EXPECT_EQ(get_value(job.endpoint(0), 1, job.at(1, 0), &value), status::aborted);
+  EXPECT_EQ(value, 9u);
+  EXPECT_EQ(job[0].scratch_taken[0], 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(direct, values, testing::Values(true));
+INSTANTIATE_TEST_SUITE_P(requests, values, testing::Values(false));
+
+}  // namespace
+}  // namespace lci::gpu
