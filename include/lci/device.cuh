@@ -14,6 +14,7 @@
 /// - atomics.hpp: fetch, set, fetch_add, add, compare_swap, swap, fetch_and, and_, fetch_or, or_,
 ///   fetch_xor, xor_
 /// - order.hpp: quiet, fence, syndrome_of, rank, ranks
+/// - barrier.hpp: barrier, barrier_words
 /// - wait.hpp: wait_until, wait_until_any, wait_until_all, test
 /// - messages.hpp: send, send_value, am, am_value, recv, wait_receive, test_receive. What comes
 ///   after a message may be seen before it
@@ -22,6 +23,7 @@
 #define LCI_DEVICE_CUH
 
 #include "lci/gpu/atomics.hpp"
+#include "lci/gpu/barrier.hpp"
 #include "lci/gpu/messages.hpp"
 #include "lci/gpu/order.hpp"
 #include "lci/gpu/queue.hpp"

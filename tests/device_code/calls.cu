@@ -32,6 +32,7 @@ __device__ int remote_calls(const places& p) {
       quiet<Scope>(p.ep, 1),
       fence<Scope>(p.ep),
       fence<Scope>(p.ep, 1),
+      barrier<Scope>(p.ep, &p.a, p.word, barrier_words(2)),
       wait_until<Scope>(p.ep, p.word, comparison::equal, 5),
       wait_until<Scope>(p.ep, p.word_4, comparison::less, -5, 1),
       wait_until_all<Scope>(p.ep, p.word, 4, comparison::equal, 5),

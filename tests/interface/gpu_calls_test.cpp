@@ -52,6 +52,41 @@ TEST_P(gpu_calls, atomics__bits_of_each_rank) {
   }
 }
 
+// Each rank's number of the round is at all others behind the barrier.
+TEST_P(gpu_calls, barrier__everybody_sees_what_all_did_before) {
+  constexpr std::uint64_t ROUNDS = 20;
+  const auto ranks = static_cast<std::size_t>(world().n);
+  const std::size_t numbers = 8 * lci::gpu::barrier_words(static_cast<std::uint32_t>(ranks));
+  window memory(numbers + 8 * ranks);
+  std::memset(memory.bytes().data(), 0, numbers + 8 * ranks);
+  thread_endpoint ep(GetParam());
+  std::vector<lci::gpu::place_t> words, mine;
+  for (int to = 0; to < world().n; ++to) {
+    words.push_back(peer_place(ep, memory.rmr(to), to));
+    mine.push_back(
+        {lci::get_gpu_key(memory.rmr(to)), numbers + 8 * static_cast<std::uint64_t>(world().rank)});
+  }
+  const auto* const own = reinterpret_cast<const std::uint64_t*>(memory.bytes().data());
+  barrier();
+  run_kernel([&] {
+    std::uint64_t wrong = 0;
+    for (std::uint64_t i = 1; i <= ROUNDS; ++i) {
+      for (std::size_t to = 0; to < ranks; ++to)
+        wrong += lci::gpu::put_value(ep, static_cast<int>(to), mine[to], i) != status::ok;
+      wrong += lci::gpu::barrier(ep, words.data(), own, 2 * i - 1) != status::ok;
+      for (std::size_t from = 0; from < ranks; ++from) wrong += own[numbers / 8 + from] != i;
+      std::uint64_t there = 0;
+      const int to = world().next();
+      wrong +=
+          lci::gpu::get_value(ep, to, mine[static_cast<std::size_t>(to)], &there) != status::ok;
+      wrong += there != i;
+      wrong += lci::gpu::barrier(ep, words.data(), own, 2 * i) != status::ok;
+    }
+    EXPECT_EQ(wrong, 0u);
+  });
+  barrier();
+}
+
 INSTANTIATE_TEST_SUITE_P(by, gpu_calls,
                          testing::Values(lci::attr_gpu_proxy_t::progress,
                                          lci::attr_gpu_proxy_t::thread),
