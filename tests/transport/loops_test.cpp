@@ -1,17 +1,13 @@
 // Event loops: nothing is lost however a side sleeps, and a side to which nothing comes sleeps.
 #include <poll.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <random>
 #include <thread>
 
-#include "both_ends.hpp"
+#include "idle.hpp"
 
 namespace transport_test {
 namespace {
@@ -174,34 +170,6 @@ TEST(loops, woken_by_an_end_of_this_side) {
   EXPECT_THROW(last.get(), lci::peer_failure_error);
 }
 
-int threads_now() {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    int n = 0;
-    if (word == "Threads:" && status >> n) return n;
-  }
-  return -1;
-}
-
-// Of all the timers of this process, those that will fire (proc(5): fdinfo of a timerfd).
-int timers_armed() {
-  int armed = 0;
-  for (const auto& one : std::filesystem::directory_iterator("/proc/self/fdinfo")) {
-    std::ifstream info(one.path());
-    for (std::string line; std::getline(info, line);)
-      armed += line.rfind("it_value:", 0) == 0 && line.find("(0, 0)") == std::string::npos;
-  }
-  return armed;
-}
-
-// With a layer of libfabric between, each takes some 140 MB.
-bool is_over_rxm() {
-  if (std::getenv("LCI_TEST_PROVIDER") == nullptr) return false;
-  both_ends e;
-  e.connect();
-  return e.a.describe().find(";ofi_rxm") != std::string::npos;
-}
-
 // Each in its loop, until nothing has come and no timer is left, also none that has just fired.
 void serve_until_quiet(both_ends& e) {
   for (;;) {
@@ -246,19 +214,6 @@ TEST(loops, woken_after_a_spin__with_a_timer_far_ahead) {
   EXPECT_EQ(note.tag, 9u);
 }
 
-// As many as descriptors allow, at most 1000, or 200 over libfabric, or few where each takes much;
-// the limit is raised as far as the system lets us.
-int most_transports(bool is_rxm) {
-  int most = 1000;
-  if (std::getenv("LCI_TEST_PROVIDER") != nullptr) most = is_rxm ? 20 : 200;
-  if (lci::test::IS_SANITIZED) most = std::min(most, 100);
-  rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-  return static_cast<int>(std::min<rlim_t>(most, (limit.rlim_cur - 100) / 16));
-}
-
 std::size_t resident_bytes() {
   std::ifstream pages("/proc/self/statm");
   std::size_t all = 0, resident = 0;
@@ -266,40 +221,25 @@ std::size_t resident_bytes() {
   return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
-double processor_s() {
-  rusage used{};
-  getrusage(RUSAGE_SELF, &used);
-  return static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
-         1e-6 * static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
-}
-
 TEST(loops, idle__no_wake_ups_and_no_threads) {
-  const bool is_rxm = is_over_rxm();
-  const int transports = most_transports(is_rxm);
+  const bool are_heavy = is_heavy();
+  const int transports = most_transports(are_heavy);
   RecordProperty("transports", transports);
   const int threads_before = threads_now();
   const std::size_t resident_before = resident_bytes();
   const int fd = epoll_create1(EPOLL_CLOEXEC);
-  std::vector<std::unique_ptr<both_ends>> all;
-  std::vector<std::uint8_t> bytes(64), there(64);
-  lci::memory source(bytes.data(), 64), target(there.data(), 64);
-  for (int i = 0; i < transports / 2; ++i) {
-    all.push_back(std::make_unique<both_ends>());
-    both_ends& e = *all.back();
-    e.connect();
-    e.a.write(source.view(), target.remote(), true);
-    e.note_of(e.b);
-    for (lci::transport* one : {&e.a, &e.b}) {
-      epoll_event event{};
-      event.events = EPOLLIN;
-      event.data.ptr = one;
-      ASSERT_EQ(epoll_ctl(fd, EPOLL_CTL_ADD, one->event_fd(), &event), 0);
-    }
+  const idle_ends ends(transports);
+  const std::vector<lci::transport*> all = ends.all();
+  for (lci::transport* one : all) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.ptr = one;
+    ASSERT_EQ(epoll_ctl(fd, EPOLL_CTL_ADD, one->event_fd(), &event), 0);
   }
   EXPECT_EQ(threads_now(), threads_before);
-  const std::size_t each = (resident_bytes() - resident_before) / all.size() / 2;
+  const std::size_t each = (resident_bytes() - resident_before) / all.size();
   RecordProperty("bytes_each", std::to_string(each));
-  EXPECT_TRUE(is_rxm || each < std::size_t{10} << 20) << each;
+  EXPECT_TRUE(are_heavy || each < std::size_t{10} << 20) << each;
   // What is under way ends; then the loop is never woken.
   const auto serve = [&](int ms) {
     int woken = 0;
@@ -310,9 +250,11 @@ TEST(loops, idle__no_wake_ups_and_no_threads) {
   };
   EXPECT_LT(serve(500), 1000000);
   EXPECT_EQ(timers_armed(), 0);
-  const double before = processor_s();
-  EXPECT_EQ(serve(1000), 0);
-  RecordProperty("processor_us", static_cast<int>(1e6 * (processor_s() - before)));
+  const thread_use before = used_by_this_thread();
+  EXPECT_EQ(serve(1000 * idle_seconds()), 0);
+  const thread_use after = used_by_this_thread();
+  RecordProperty("processor_us", static_cast<int>(after.processor_us - before.processor_us));
+  RecordProperty("sleeps", static_cast<int>(after.sleeps - before.sleeps));
   EXPECT_EQ(threads_now(), threads_before);
   close(fd);
 }
