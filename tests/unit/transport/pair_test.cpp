@@ -142,7 +142,7 @@ TEST_F(pair_test, close__posts_to_a_peer_that_has_left_end) {
 
 // What has not completed is dropped, and the peer, which makes no progress, is not waited for.
 TEST_F(pair_test, close__with_operations_that_wait_for_the_peer) {
-  for (const char* network : {"shm", "ofi"}) {
+  for (const char* network : {"shm", "ofi", "ibv"}) {
     setup_options options = test::patient();
     options.providers = {network};
     ends e(options, options);
