@@ -2,10 +2,13 @@
 // key/value cache and hands them to decode, which checks each as soon as it is told that it is
 // there. In the middle prefill is killed; a new one reads which pages have come and sends the rest.
 //
-//   kv_handoff [pages] [largest page in KiB]
+//   kv_handoff [pages] [largest page in KiB] [gpu]
+//
+// With "gpu" the cache and prefill's pages are in GPU memory, of two GPUs if there are two.
 //
 // What it shows: bind and connect; memory, its key as text; writes with notification and batches of
 // them; reading a peer's memory; a peer that dies and one that takes its place.
+#include <lci/buffer.hpp>
 #include <lci/transport.hpp>
 
 #include <fcntl.h>
@@ -47,32 +50,55 @@ struct plan {
   std::vector<std::size_t> offset, order;
 };
 
-// Stands for the work of a model: words that depend on the page.
-void compute(std::size_t page, std::uint64_t* words, std::size_t bytes) {
-  std::uint64_t value = page * 0x9e3779b97f4a7c15u + 1;
-  for (std::size_t i = 0; i < bytes / sizeof(value); ++i)
-    words[i] = value = value * 6364136223846793005u + 1442695040888963407u;
-}
+// Memory for all pages, of the host or a GPU. The processor, which stands for the model here, works
+// on one page at a time in host memory.
+class page_memory {
+ public:
+  // gpu: its number, or lci::buffer::HOST.
+  page_memory(const plan& all, int gpu)
+      : all_(all),
+        bytes_(lci::buffer::create(all.bytes(), gpu)),
+        copier_(gpu),
+        memory_(bytes_.data(), all.bytes()) {}
+  lci::memory& memory() { return memory_; }
+  std::string describe() const { return bytes_.describe(); }
 
-bool is_right(std::size_t page, const std::uint64_t* words, std::size_t bytes) {
-  std::uint64_t value = page * 0x9e3779b97f4a7c15u + 1;
-  for (std::size_t i = 0; i < bytes / sizeof(value); ++i) {
-    value = value * 6364136223846793005u + 1442695040888963407u;
-    if (words[i] != value) return false;
+  void put(std::size_t page, const std::vector<std::uint64_t>& words) {
+    copier_.wait(copier_.start(at(page), words.data(), all_.size_of(page)));
   }
-  return true;
+  std::vector<std::uint64_t> take(std::size_t page) {
+    std::vector<std::uint64_t> words(all_.size_of(page) / sizeof(std::uint64_t));
+    copier_.wait(copier_.start(words.data(), at(page), all_.size_of(page)));
+    return words;
+  }
+
+ private:
+  char* at(std::size_t page) const { return static_cast<char*>(bytes_.data()) + all_.offset[page]; }
+  const plan& all_;
+  lci::buffer bytes_;
+  lci::buffer_copier copier_;
+  lci::memory memory_;
+};
+
+// Stands for the work of a model: words that depend on the page.
+std::vector<std::uint64_t> compute(const plan& all, std::size_t page) {
+  std::vector<std::uint64_t> words(all.size_of(page) / sizeof(std::uint64_t));
+  std::uint64_t value = page * 0x9e3779b97f4a7c15u + 1;
+  for (std::uint64_t& word : words)
+    word = value = value * 6364136223846793005u + 1442695040888963407u;
+  return words;
 }
 
 // Pages in groups of eight, in random order. Every other group is a batch with one notification,
 // the pages of the others have one each.
-int prefill(const plan& all) {
+int prefill(const plan& all, bool on_gpu) {
   std::string url, cache_text, done_text;
   if (!(std::cin >> url >> cache_text >> done_text))
     throw std::runtime_error("prefill is started by decode");
   const lci::remote_buffer cache = lci::remote_buffer::parse(cache_text);
   std::vector<std::uint8_t> is_done(all.pages());
-  std::vector<std::uint64_t> words(all.bytes() / sizeof(std::uint64_t));
-  lci::memory pages(words.data(), all.bytes()), done_map(is_done.data(), is_done.size());
+  page_memory pages(all, on_gpu ? (lci::gpu_count() > 1 ? 1 : 0) : lci::buffer::HOST);
+  lci::memory done_map(is_done.data(), is_done.size());
   lci::transport to_decode;
   to_decode.connect(url);
   to_decode.read(done_map.view(), lci::remote_buffer::parse(done_text)).get();
@@ -85,11 +111,12 @@ int prefill(const plan& all) {
     for (std::size_t i = first; i < end; ++i) {
       const std::size_t page = all.order[i], at = all.offset[page], size = all.size_of(page);
       if (is_done[page] != 0) continue;
-      compute(page, words.data() + at / sizeof(std::uint64_t), size);
+      pages.put(page, compute(all, page));
+      const lci::memory_view view = pages.memory().view(at, size);
       if (is_batch)
-        group.write(pages.view(at, size), cache.slice(at, size));
+        group.write(view, cache.slice(at, size));
       else
-        sent.push_back(to_decode.write(pages.view(at, size), cache.slice(at, size), true, page));
+        sent.push_back(to_decode.write(view, cache.slice(at, size), true, page));
     }
     if (!group.entries().empty()) {
       lci::transfer_options with_note;
@@ -110,7 +137,7 @@ int prefill(const plan& all) {
 
 // Everybody on the machine can read a command line, and the URL has the secret: the texts go
 // through a pipe, which holds them until they are read.
-pid_t start_prefill(const plan& all, std::size_t largest, const std::string& texts) {
+pid_t start_prefill(const plan& all, std::size_t largest, bool on_gpu, const std::string& texts) {
   const std::string pages = std::to_string(all.pages()), kib = std::to_string(largest / 1024);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0 ||
@@ -120,8 +147,8 @@ pid_t start_prefill(const plan& all, std::size_t largest, const std::string& tex
   const pid_t child = fork();
   if (child == 0) {
     dup2(ends[0], STDIN_FILENO);
-    execl("/proc/self/exe", "kv_handoff", pages.c_str(), kib.c_str(), "prefill",
-          static_cast<char*>(nullptr));
+    execl("/proc/self/exe", "kv_handoff", pages.c_str(), kib.c_str(), on_gpu ? "gpu" : "host",
+          "prefill", static_cast<char*>(nullptr));
     std::perror("kv_handoff: exec");
     _exit(1);
   }
@@ -131,24 +158,24 @@ pid_t start_prefill(const plan& all, std::size_t largest, const std::string& tex
   return child;
 }
 
-int decode(const plan& all, std::size_t largest) {
-  std::vector<std::uint64_t> words(all.bytes() / sizeof(std::uint64_t));
+int decode(const plan& all, std::size_t largest, bool on_gpu) {
+  page_memory cache(all, on_gpu ? 0 : lci::buffer::HOST);
   std::vector<std::uint8_t> is_done(all.pages());
-  lci::memory cache(words.data(), all.bytes()), done_map(is_done.data(), is_done.size());
+  lci::memory done_map(is_done.data(), is_done.size());
   lci::key_options write_only, read_only;
   write_only.can_read = false;
   read_only.can_write = false;
   lci::transport from_prefill;
-  const std::string texts = from_prefill.bind() + " " + cache.remote(write_only).to_string() + " " +
+  const std::string texts = from_prefill.bind() + " " +
+                            cache.memory().remote(write_only).to_string() + " " +
                             done_map.remote(read_only).to_string() + "\n";
-  pid_t child = start_prefill(all, largest, texts);
+  pid_t child = start_prefill(all, largest, on_gpu, texts);
 
   std::size_t right = 0, wrong = 0, notes = 0;
   bool was_killed = false;
   const auto check = [&](std::size_t page) {
     if (page >= all.pages() || is_done[page] != 0) return;
-    const bool good =
-        is_right(page, words.data() + all.offset[page] / sizeof(std::uint64_t), all.size_of(page));
+    const bool good = cache.take(page) == compute(all, page);
     is_done[page] = good ? 1 : 0;
     ++(good ? right : wrong);
   };
@@ -171,11 +198,12 @@ int decode(const plan& all, std::size_t largest) {
       kill(child, SIGKILL);
       waitpid(child, nullptr, 0);
       std::printf("prefill was killed after %zu pages; a new one sends the rest\n", right);
-      child = start_prefill(all, largest, texts);
+      child = start_prefill(all, largest, on_gpu, texts);
     }
   }
   from_prefill.close();
   waitpid(child, nullptr, 0);
+  std::printf("the cache: %s\n", cache.describe().c_str());
   std::printf("%zu of %zu pages right, %zu wrong, %zu notifications, %.1f MiB\n", right,
               all.pages(), wrong, notes, static_cast<double>(all.bytes()) / (1 << 20));
   return right == all.pages() && wrong == 0 ? 0 : 1;
@@ -186,17 +214,23 @@ int decode(const plan& all, std::size_t largest) {
 int main(int argc, char** argv) try {
   const std::size_t pages = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 400;
   const std::size_t kib = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 64;
-  if (pages == 0 || kib * 1024 < SMALLEST_PAGE) {
-    std::fprintf(stderr, "usage: kv_handoff [pages] [largest page in KiB, at least 16]\n");
+  const std::string where = argc > 3 ? argv[3] : "host";
+  if (pages == 0 || kib * 1024 < SMALLEST_PAGE || (where != "host" && where != "gpu")) {
+    std::fprintf(stderr, "usage: kv_handoff [pages] [largest page in KiB, at least 16] [gpu]\n");
     return 2;
   }
+  const bool on_gpu = where == "gpu";
   std::string why;
   if (!lci::transport::supported(&why)) {
     std::printf("no transports here: %s\n", why.c_str());
     return 77;
   }
+  if (on_gpu && !lci::gpu_available(why)) {
+    std::printf("no GPU here: %s\n", why.c_str());
+    return 77;
+  }
   const plan all(pages, kib * 1024);
-  return argc > 3 ? prefill(all) : decode(all, kib * 1024);
+  return argc > 4 ? prefill(all, on_gpu) : decode(all, kib * 1024, on_gpu);
 } catch (const std::exception& e) {
   std::fprintf(stderr, "kv_handoff: %s\n", e.what());
   return 1;
