@@ -121,8 +121,8 @@ LCT_API void LCT_Report_false_assert(LCT_log_ctx_t ctx, const char* expression, 
                                      const char* func, int line, const char* format,
                                      ...) LCT_NEVER_RETURNS __attribute__((format(printf, 6, 7)));
 
-/** Prints a line: LCT_Log(ctx, level, tag, format, ...). Arguments are evaluated even if the line
- * is not printed. */
+/** Prints a line: LCT_Log(ctx, level, tag, format, ...). The format may have a newline at its end,
+ * or none. Arguments are evaluated even if the line is not printed. */
 #define LCT_Log(ctx, level, tag, ...) \
   LCT_Log_(ctx, level, tag, __FILE__, __func__, __LINE__, __VA_ARGS__)
 /** Likewise with the arguments in a `va_list`. */

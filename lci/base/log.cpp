@@ -72,6 +72,13 @@ void write_line(int fd, const char* data, std::size_t size) noexcept {
   }
 }
 
+// Gives a line its end, unless the message has brought one. Returns the size of the whole; there is
+// room for one more byte, and text before the message.
+std::size_t end_line(char* line, std::size_t size) noexcept {
+  if (line[size - 1] != '\n') line[size++] = '\n';
+  return size;
+}
+
 std::string replace_percent(const std::string& path, int rank) {
   std::string out;
   for (const char c : path) {
@@ -208,16 +215,14 @@ void context::vprint(int level, const char* tag, const char* where, const char* 
   if (head >= 0 && body >= 0) {
     const std::size_t size = at + static_cast<std::size_t>(body);
     if (size + 1 < sizeof stack) {
-      stack[size] = '\n';
-      write_line(destination(), stack, size + 1);
+      write_line(destination(), stack, end_line(stack, size));
     } else if (char* heap = static_cast<char*>(std::malloc(size + 2)); heap != nullptr) {
       // A prefix that does not fit the stack line is cut; only a huge `where` can cause that.
       const std::size_t kept = at < sizeof stack ? at : sizeof stack - 1;
       std::char_traits<char>::copy(heap, stack, kept);
       std::vsnprintf(heap + kept, size + 2 - kept, format, again);
       const std::size_t used = kept + static_cast<std::size_t>(body);
-      heap[used] = '\n';
-      write_line(destination(), heap, used + 1);
+      write_line(destination(), heap, end_line(heap, used));
       std::free(heap);
     }
   }

@@ -47,8 +47,8 @@ class context {
   int threshold() const noexcept { return threshold_.load(std::memory_order_relaxed); }
   void set_threshold(int level) noexcept { threshold_.store(level, std::memory_order_relaxed); }
 
-  // `where` is "file:func:line" or null. A line that the threshold or the filters stop costs a
-  // comparison and a search.
+  // `where` is "file:func:line" or null. The message may end its line itself. A line that the
+  // threshold or the filters stop costs a comparison and a search.
   void print(int level, const char* tag, const char* where, const char* format, ...) noexcept
       __attribute__((format(printf, 5, 6)));
   void vprint(int level, const char* tag, const char* where, const char* format,

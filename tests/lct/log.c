@@ -28,6 +28,7 @@ void row_log(void) {
   LCT_Log(ctx, 0, "tag", "no %s", "arguments lost");
   LCT_Log(ctx, 2, "tag", "too detailed");
   print_list(ctx, 1, "%d of %d", 1, 2);
+  LCT_Log(ctx, 0, "tag", "ends its %s\n", "line");
   LCT_Warn(ctx, "warned");
   LCT_Log_flush(ctx);
   /* rank:host:pid:tid:seconds:file:func:line<context:level:tag> text */
@@ -37,6 +38,7 @@ void row_log(void) {
   CHECK(has("lct_log_3.out", "<mine:bad:tag> no arguments lost\n"));
   CHECK(has("lct_log_3.out", "<mine:odd:list> 1 of 2\n"));
   CHECK(has("lct_log_3.out", "<mine:odd:warn> warned\n"));
+  CHECK(has("lct_log_3.out", "> ends its line\n") && !has("lct_log_3.out", "\n\n"));
   CHECK(!has("lct_log_3.out", "too detailed"));
   LCT_log_ctx_free(&ctx);
   CHECK(ctx == NULL);

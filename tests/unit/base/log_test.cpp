@@ -97,6 +97,15 @@ TEST_F(log_test, print__whitelist_and_blacklist_match_inside_tags) {
   EXPECT_EQ(text().find(":other>"), std::string::npos);
 }
 
+TEST_F(log_test, print__message_that_ends_its_line_gets_no_second_end) {
+  for (const std::size_t size : {std::size_t{0}, std::size_t{900}, std::size_t{1023}}) {
+    const std::string file = "ended" + std::to_string(size), body(size, 'z');
+    context c(options(file));
+    c.print(0, "t", nullptr, "%s\n", body.c_str());
+    EXPECT_TRUE(text(file).ends_with("<ctx:quiet:t> " + body + "\n")) << size;
+  }
+}
+
 TEST_F(log_test, print__long_lines_arrive_whole) {
   context c(options());
   const std::string body(5000, 'y');
