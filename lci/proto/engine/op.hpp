@@ -90,4 +90,9 @@ struct transfer {
   wire::name peer_state;          // and at the target
 };
 
+// What is for the target goes with the last piece. Else on_complete() sends it, if there is any.
+inline bool tells_with_data(const transfer& move, const net::capabilities& can) noexcept {
+  return move.imm != 0 && can.write_with_immediate;
+}
+
 }  // namespace lci::proto

@@ -59,7 +59,7 @@ errorcode_t post_queue::advance(transfer& move) noexcept {
     op.remote_offset = move.remote_base + move.at;
     op.context = &move;
     const bool last = move.at + op.size == move.total;
-    const bool with_imm = last && move.imm != 0 && can.write_with_immediate;
+    const bool with_imm = last && tells_with_data(move, can);
     op.imm = with_imm || move.what == transfer::verb::send ? move.imm : 0;
     errorcode_t code;
     switch (move.what) {
@@ -82,10 +82,9 @@ errorcode_t post_queue::advance(transfer& move) noexcept {
 // Every byte is there, and the target needs no message about it: the end of its rank changes
 // nothing.
 LCI_COLD static bool is_all_done(const transfer& move) noexcept {
-  const net::fabric& fabric = move.queue->engine.fabric;
   return move.carrier == nullptr && move.begun && move.at >= move.total &&
          (move.of->on_complete == nullptr ||
-          (move.imm != 0 && fabric.caps_of(move.op.rank).write_with_immediate));
+          tells_with_data(move, move.queue->engine.fabric.caps_of(move.op.rank)));
 }
 
 void post_queue::start(transfer& move) noexcept {

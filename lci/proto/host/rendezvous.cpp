@@ -259,7 +259,7 @@ void on_fin(host_context& host, int rank, const wire::fin& body) {
 static bool finish_write(transfer& move) noexcept {
   auto& host = *static_cast<host_context*>(move.owner);
   const int rank = move.op.rank;
-  if (!(move.imm != 0 && host.engine.fabric.caps_of(rank).write_with_immediate) &&
+  if (!tells_with_data(move, host.engine.fabric.caps_of(rank)) &&
       !move.queue->accept_control(rank, wire::kind::fin, wire::fin{move.peer_state}))
     return false;
   on_written(host, move.local_state, true);

@@ -62,7 +62,8 @@ inline bool is_plain(const outgoing& out) noexcept {
          !out.off_network && !out.there.off_network;
 }
 
-// Where the network could not carry the news with the data, it follows as a message.
+// Where the network could not carry the news with the data, it follows as a message. As
+// tells_with_data(), of a put that always has news.
 bool tell_target(transfer& move) noexcept {
   const int rank = move.op.rank;
   return move.queue->engine.fabric.caps_of(rank).write_with_immediate ||

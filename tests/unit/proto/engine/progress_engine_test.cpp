@@ -84,3 +84,23 @@ TEST(progress_engine, operation_with_pieces_left_when_its_rank_has_left__is_lost
   EXPECT_TRUE(g.done.seen.empty());
   EXPECT_EQ(g.w.thrown.size(), 1u);
 }
+
+// Every byte is there, and the target would hear of it by a message.
+TEST(progress_engine, put_whose_rank_has_left_before_it_was_told__is_lost) {
+  sim_options options;
+  options.late = true;
+  options.caps.write_with_immediate = false;
+  proto_world w(options);
+  recorder done, target;
+  const lci::rcomp_t rcomp = w[1].core.rcomps.add(&target);
+  std::vector<std::byte> from(30'000), window(from.size());
+  auto out = w[0].outgoing(1, from.data(), from.size(), rcomp, 9, &done);
+  out.remote = w[1].expose(window.data(), window.size());
+  ASSERT_EQ(proto::start_put(out), lci::errorcode_t::posted);
+  w[0].core.peers.report(1, lci::net::peer_event::leave, "it has left");
+  w.step();
+  EXPECT_TRUE(done.seen.empty());
+  EXPECT_TRUE(target.seen.empty());
+  EXPECT_EQ(w.thrown.size(), 1u);
+  EXPECT_EQ(w[0].queues->engine().open.sum(), 0);
+}
