@@ -21,6 +21,7 @@ class lcrun_hosts_test : public lcrun_test {
     std::ofstream(ssh_) << "#!/bin/sh\n"
                            "[ \"$1\" = down ] && { echo 'ssh: no route' >&2; exit 255; }\n"
                            "[ \"$1\" = mute ] && exec cat >/dev/null\n"
+                           "[ \"$1\" = deaf ] && exec sleep 100\n"
                            "[ \"$1\" = asks ] && kill -TTIN $$\n"
                            "[ \"$1\" = lost ] && { shift; sh -c \"$*\"; exit 255; }\n"
                            "export STUB_HOST=$1; shift; exec sh -c \"$*\"\n";
@@ -154,6 +155,14 @@ TEST_F(lcrun_hosts_test, hosts__ssh_that_asks_is_named) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) run.signal(signal);
   EXPECT_EQ(run.finish(), 128 + SIGKILL);
   EXPECT_EQ(launch::count(run.err(), "has stopped"), 1u) << run.err();
+}
+
+// The command line is longer than what a pipe takes.
+TEST_F(lcrun_hosts_test, hosts__one_that_does_not_connect_holds_nobody_up) {
+  const std::string word(100'000, 'x');
+  launch run(on_hosts(2, {"/bin/sh", "-c", "echo $# ready; sleep 100", "sh", word, word},
+                      "deaf,127.0.0.1"));
+  EXPECT_TRUE(run.wait_for("2 ready")) << run.err();
 }
 
 TEST_F(lcrun_hosts_test, hosts__an_lcrun_inside_a_rank_starts_a_job_of_its_own) {

@@ -83,6 +83,7 @@ void job::loop() {
     // it. Signals last: output that was written before a death is printed before it is reported.
     service_.handle(set_);
     if (orders_ == nullptr) input_.handle(set_);
+    for (rank_process& p : ranks_) p.orders.write_some();
     const pollfd* entry = set_.data() + 1;  // as build_set() put them
     for (sink* s : {&out_, &err_}) {
       if (entry->fd != s->fd()) continue;
@@ -123,6 +124,9 @@ void job::build_set() {
   }
   service_.add_to(set_);
   if (orders_ == nullptr) input_.add_to(set_);
+  for (const rank_process& p : ranks_) {
+    if (p.orders.has_data()) set_.push_back(pollfd{p.orders.fd(), POLLOUT, 0});
+  }
   if (inquiry_.is_under_way()) set_.push_back(pollfd{inquiry_.fd(), POLLIN, 0});
   if (under_orders_) set_.push_back(pollfd{STDIN_FILENO, POLLIN, 0});
 }
@@ -304,8 +308,7 @@ void job::kill_all(int signal) noexcept {
     if (p.host.empty() || signal == SIGKILL) {
       ::kill(-p.pid, signal);
     } else if (signal != SIGCONT) {
-      const auto byte = static_cast<unsigned char>(signal);
-      if (::write(p.control.get(), &byte, 1) < 0 && errno == EPIPE) p.control.reset();
+      p.orders.push(static_cast<unsigned char>(signal));
     }
   }
 }

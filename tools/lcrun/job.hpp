@@ -16,6 +16,7 @@
 #include "tools/lcrun/inquiry.hpp"
 #include "tools/lcrun/mission.hpp"
 #include "tools/lcrun/options.hpp"
+#include "tools/lcrun/orders.hpp"
 #include "tools/lcrun/output.hpp"
 #include "tools/lcrun/process.hpp"
 #include "tools/lcrun/warden.hpp"
@@ -49,8 +50,8 @@ class job {
     bool by_signal = false;  // how it ended
     int end_number = 0;
     std::unique_ptr<line_stream> out, err;
-    lci::base::descriptor control;  // to the agent on that host
     std::string host;
+    order_stream orders;  // to the agent there
     // By that agent.
     int pages_told() const noexcept { return out->marks() + err->marks(); }
     bool has_told_end() const noexcept { return out->failures() + err->failures() > 0; }

@@ -1,6 +1,4 @@
 // The start of a job: the ranks of this host, or an lcrun on each of the hosts.
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -10,20 +8,6 @@
 #include "tools/lcrun/job.hpp"
 
 namespace lcrun {
-
-namespace {
-
-// Errors need no handling: an agent that does not read it ends, and we are told of that.
-void write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return;
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-}
-
-}  // namespace
 
 // False when the command cannot be run at all; reported once instead of by every rank.
 bool job::start_all() {
@@ -78,10 +62,8 @@ bool job::start_agents() {
     p.host = host.name;
     // Where the way to a host makes one stream of both, it may come in either.
     for (line_stream* stream : {p.out.get(), p.err.get()}) stream->take_out(m.page_mark);
-    p.control = std::move(control.write);
     control.read.reset();
-    // The pipe may be smaller than the mission, but its reader is running.
-    write_all(p.control.get(), to_bytes(m));
+    p.orders = order_stream(std::move(control.write), to_bytes(m));
   }
   return true;
 }
