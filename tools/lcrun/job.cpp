@@ -166,7 +166,7 @@ void job::obey(int signal) {
   forwarded_ = signal;
   ++end_requests_;
   if (end_requests_ == 1)
-    kill_all(signal);
+    ask_to_end(signal);
   else if (end_requests_ == 2)
     end_job();
   else
@@ -298,8 +298,18 @@ void job::end_job() {
   if (ending_) return;
   ending_ = true;
   kill_at_ = lci::boot::deadline::in(GRACE);
-  kill_all(SIGTERM);
+  ask_to_end(SIGTERM);
   kill_all(SIGCONT);  // a stopped process does not receive SIGTERM
+}
+
+// Where there is no agent yet, its ssh is to end, which may have stopped to ask something.
+void job::ask_to_end(int signal) noexcept {
+  for (const rank_process& p : ranks_) {
+    if (p.is_over || p.host.empty() || p.orders.is_read()) continue;
+    ::kill(-p.pid, signal);
+    ::kill(-p.pid, SIGCONT);
+  }
+  kill_all(signal);
 }
 
 void job::kill_all(int signal) noexcept {

@@ -85,6 +85,7 @@ class job {
   void check_clock();
   void schedule_news();
   void end_job();
+  void ask_to_end(int signal) noexcept;
   void kill_all(int signal) noexcept;
   void finish();
   void write_some_of(sink& to);

@@ -1,6 +1,7 @@
 #include "tools/lcrun/orders.hpp"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,7 +17,13 @@ order_stream::order_stream(lci::base::descriptor pipe, std::string mission)
 
 void order_stream::push(unsigned char order) {
   waiting_.push_back(static_cast<char>(order));
+  ++behind_;
   write_some();
+}
+
+bool order_stream::is_read() const noexcept {
+  int unread = 0;  // in the pipe
+  return !has_data() && (::ioctl(pipe_.get(), FIONREAD, &unread) != 0 || unread <= behind_);
 }
 
 void order_stream::write_some() noexcept {

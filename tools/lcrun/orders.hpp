@@ -16,6 +16,8 @@ class order_stream {
   order_stream() = default;
   order_stream(lci::base::descriptor pipe, std::string mission);
   void push(unsigned char order);
+  // The mission was read: the way to the host is open.
+  bool is_read() const noexcept;
   bool has_data() const noexcept { return sent_ < waiting_.size(); }
   int fd() const noexcept { return pipe_.get(); }
   void write_some() noexcept;
@@ -24,6 +26,7 @@ class order_stream {
   lci::base::descriptor pipe_;
   std::string waiting_;
   std::size_t sent_ = 0;  // of it
+  int behind_ = 0;        // bytes pushed since the mission
 };
 
 }  // namespace lcrun
