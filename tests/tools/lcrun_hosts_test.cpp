@@ -207,6 +207,23 @@ TEST_F(lcrun_hosts_test, hosts__signals_and_timeout_reach_all_ranks) {
     EXPECT_TRUE(line.starts_with("lcrun: ")) << "a line that is not for the user: " << line;
 }
 
+// SIGUSR1 is the user's to send, also where it would ask for the page.
+TEST_F(lcrun_hosts_test, timeout__sends_no_signal_to_who_handles_that_of_the_page) {
+  const std::vector<std::string> rank{
+      "/bin/sh", "-c", "trap 'echo saved; exit 0' USR1; echo ready; while :; do sleep 0.05; done"};
+  std::vector<std::string> words{"--timeout", "2"};
+  words.insert(words.end(), rank.begin(), rank.end());
+  launch over(on_hosts(2, words));
+  EXPECT_EQ(over.finish(), 124) << over.err();
+  EXPECT_EQ(launch::count(over.err(), "lcrun: who waits for what"), 2u) << over.err();
+  EXPECT_EQ(launch::count(over.out(), "saved"), 0u);
+  launch asked(on_hosts(2, rank));
+  ASSERT_TRUE(asked.wait_for("ready", 2));
+  asked.signal(SIGUSR1);
+  EXPECT_EQ(asked.finish(), 0) << asked.err();
+  EXPECT_EQ(launch::count(asked.out(), "saved"), 2u);
+}
+
 // The only limit on a host that does not answer: it takes the 10 s that are documented.
 TEST_F(lcrun_hosts_test, timeout__names_a_host_that_prints_no_page) {
   launch run(on_hosts(2, {"--timeout", "0.3", "sleep", "100"}, "127.0.0.1,mute"));

@@ -173,21 +173,29 @@ void job::obey(int signal) {
     kill_all(SIGKILL);
 }
 
-// From the lcrun whose agent this is: signals, and, by the end of the stream, the end of the job.
+// From the lcrun whose agent this is; the end of the stream is the end of the job.
 void job::take_orders() {
   if (!under_orders_ || set_.empty() || set_.back().fd != STDIN_FILENO || set_.back().revents == 0)
     return;
-  unsigned char signals[64];
-  const ssize_t n = ::read(STDIN_FILENO, signals, sizeof signals);
+  unsigned char orders[64];
+  const ssize_t n = ::read(STDIN_FILENO, orders, sizeof orders);
   if (n < 0 && errno == EINTR) return;
   if (n <= 0) {
     under_orders_ = false;
     end_job();
     return;
   }
-  for (ssize_t i = 0; i < n; ++i) {
-    if (signals[i] == SIGUSR1) ++pages_asked_;
-    if (signals[i] > 0 && signals[i] < NSIG) obey(signals[i]);
+  for (ssize_t i = 0; i < n; ++i) take_order(orders[i]);
+}
+
+void job::take_order(unsigned char order) {
+  if (order == ORDER_PAGE) {
+    ++pages_asked_;
+    ask_who_waits("on request");
+  } else if (order == SIGUSR1) {
+    pass_to_who_handles(order);
+  } else if (order > 0 && order < NSIG) {
+    obey(order);
   }
 }
 
@@ -310,6 +318,12 @@ void job::ask_to_end(int signal) noexcept {
     ::kill(-p.pid, SIGCONT);
   }
   kill_all(signal);
+}
+
+void job::tell_agents(unsigned char order) {
+  for (rank_process& p : ranks_) {
+    if (!p.is_over) p.orders.push(order);
+  }
 }
 
 void job::kill_all(int signal) noexcept {

@@ -76,6 +76,7 @@ class job {
   void build_set();
   void take_signals();
   void take_orders();
+  void take_order(unsigned char order);
   void obey(int signal);
   void take_endings();
   void tell_if_stopped(const rank_process& p);
@@ -86,6 +87,7 @@ class job {
   void schedule_news();
   void end_job();
   void ask_to_end(int signal) noexcept;
+  void tell_agents(unsigned char order);
   void kill_all(int signal) noexcept;
   void finish();
   void write_some_of(sink& to);

@@ -33,7 +33,7 @@ void job::ask_who_waits(const std::string& why) {
   // Agents ask the ranks of their hosts, and print a page each.
   if (!opts_.hosts.empty()) {
     ++pages_asked_;
-    return kill_all(SIGUSR1);
+    return tell_agents(ORDER_PAGE);
   }
   std::vector<inquiry::subject> ranks;
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
@@ -46,9 +46,10 @@ void job::ask_who_waits(const std::string& why) {
 
 // Programs that handle the signal still get it: some save their state then.
 void job::pass_to_who_handles(int signal) {
+  if (!opts_.hosts.empty()) return tell_agents(static_cast<unsigned char>(signal));
   const process_groups now;
   for (const rank_process& p : ranks_) {
-    if (p.is_over || !p.host.empty()) continue;
+    if (p.is_over) continue;
     for (const member& each : now.of(p.pid)) {
       if (handles(each.pid, signal)) ::kill(each.pid, signal);
     }

@@ -16,7 +16,7 @@ namespace lcrun {
 
 namespace {
 
-constexpr std::string_view FORM = "lcrun mission 3";
+constexpr std::string_view FORM = "lcrun mission 4";
 constexpr std::size_t MOST_BYTES = 16 << 20;
 
 void append_string(std::string& out, std::string_view text) {

@@ -1,7 +1,7 @@
 // What the lcrun that a user has started sends to the lcrun on each host: over the standard input
-// of ssh, because anyone can read a command line and a key is part of it. After it, each byte is a
-// signal for the ranks, and the end of the stream ends them: whatever cuts the connection, no rank
-// stays behind.
+// of ssh, because anyone can read a command line and a key is part of it. Orders come behind it
+// (orders.hpp), and the end of the stream ends the ranks: whatever cuts the connection, none stays
+// behind.
 //
 // The bytes: a decimal length and a line feed, then strings that each end with a zero byte.
 // Threads: single. Always true: bytes that do not parse are refused as a whole.

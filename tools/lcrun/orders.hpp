@@ -1,5 +1,5 @@
 // What lcrun sends to its agent on a host, through a pipe to the ssh that leads there: the mission,
-// and behind it bytes.
+// and behind it bytes: a signal for the ranks, or one of the orders below.
 // Threads: single, from the launcher's poll loop. Always true: nothing here blocks. ssh reads
 // nothing before it is connected, and what the pipe does not take until then waits here.
 #pragma once
@@ -10,6 +10,9 @@
 #include "lci/boot/fd.hpp"
 
 namespace lcrun {
+
+// Behind the numbers of all signals. Prints who waits for what.
+inline constexpr unsigned char ORDER_PAGE = 128;
 
 class order_stream {
  public:
