@@ -23,6 +23,7 @@ class lcrun_hosts_test : public lcrun_test {
                            "[ \"$1\" = mute ] && exec cat >/dev/null\n"
                            "[ \"$1\" = deaf ] && exec sleep 100\n"
                            "[ \"$1\" = asks ] && kill -TTIN $$\n"
+                           "[ \"$1\" = apart ] && { shift; exec setsid -w sh -c \"$*\"; }\n"
                            "[ \"$1\" = lost ] && { shift; sh -c \"$*\"; exit 255; }\n"
                            "export STUB_HOST=$1; shift; exec sh -c \"$*\"\n";
     ::chmod(ssh_.c_str(), 0700);
@@ -154,6 +155,21 @@ TEST_F(lcrun_hosts_test, hosts__ssh_that_asks_is_named) {
   run.signal(SIGINT);
   EXPECT_EQ(run.finish(), 128 + SIGINT);
   EXPECT_EQ(launch::count(run.err(), "lcrun: "), 1u) << run.err();
+}
+
+// As on a host: the agent does not end with its ssh.
+TEST_F(lcrun_hosts_test, hosts__ranks_that_ignore_signals_end_before_lcrun) {
+  launch run(on_hosts(2,
+                      {"/bin/sh", "-c",
+                       "trap '' TERM USR2; [ $RANK = 0 ] && trap 'exit 3' USR2; echo $$; "
+                       "while :; do sleep 0.05; done"},
+                      "127.0.0.1,apart"));
+  ASSERT_TRUE(run.wait_for("\n", 2)) << run.err();
+  run.signal(SIGUSR2);
+  EXPECT_EQ(run.finish(), 3) << run.err();
+  const auto pids = pids_in(run.out());
+  ASSERT_EQ(pids.size(), 2u) << run.out();
+  for (const pid_t pid : pids) EXPECT_FALSE(is_running(pid));
 }
 
 // The command line is longer than what a pipe takes.

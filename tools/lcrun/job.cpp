@@ -165,12 +165,14 @@ void job::obey(int signal) {
   }
   forwarded_ = signal;
   ++end_requests_;
-  if (end_requests_ == 1)
-    ask_to_end(signal);
-  else if (end_requests_ == 2)
+  if (end_requests_ == 1) {
+    end_ssh_without_agent(signal);
+    kill_all(signal);
+  } else if (end_requests_ == 2) {
     end_job();
-  else
+  } else {
     kill_all(SIGKILL);
+  }
 }
 
 // From the lcrun whose agent this is; the end of the stream is the end of the job.
@@ -192,6 +194,8 @@ void job::take_order(unsigned char order) {
   if (order == ORDER_PAGE) {
     ++pages_asked_;
     ask_who_waits("on request");
+  } else if (order == ORDER_END) {
+    end_job();
   } else if (order == SIGUSR1) {
     pass_to_who_handles(order);
   } else if (order > 0 && order < NSIG) {
@@ -305,19 +309,24 @@ void job::check_clock() {
 void job::end_job() {
   if (ending_) return;
   ending_ = true;
-  kill_at_ = lci::boot::deadline::in(GRACE);
-  ask_to_end(SIGTERM);
-  kill_all(SIGCONT);  // a stopped process does not receive SIGTERM
+  if (opts_.hosts.empty()) {
+    kill_at_ = lci::boot::deadline::in(GRACE);
+    kill_all(SIGTERM);
+    kill_all(SIGCONT);  // a stopped process does not receive SIGTERM
+  } else {
+    kill_at_ = lci::boot::deadline::in(AGENTS_GRACE);
+    end_ssh_without_agent(SIGTERM);
+    tell_agents(ORDER_END);
+  }
 }
 
-// Where there is no agent yet, its ssh is to end, which may have stopped to ask something.
-void job::ask_to_end(int signal) noexcept {
+// It may have stopped to ask something.
+void job::end_ssh_without_agent(int signal) noexcept {
   for (const rank_process& p : ranks_) {
     if (p.is_over || p.host.empty() || p.orders.is_read()) continue;
     ::kill(-p.pid, signal);
     ::kill(-p.pid, SIGCONT);
   }
-  kill_all(signal);
 }
 
 void job::tell_agents(unsigned char order) {
@@ -329,11 +338,10 @@ void job::tell_agents(unsigned char order) {
 void job::kill_all(int signal) noexcept {
   for (rank_process& p : ranks_) {
     if (p.is_over) continue;
-    if (p.host.empty() || signal == SIGKILL) {
+    if (p.host.empty() || signal == SIGKILL)
       ::kill(-p.pid, signal);
-    } else if (signal != SIGCONT) {
+    else
       p.orders.push(static_cast<unsigned char>(signal));
-    }
   }
 }
 

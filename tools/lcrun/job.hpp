@@ -35,6 +35,8 @@ class job {
 
  private:
   static constexpr std::chrono::milliseconds GRACE{2000};  // between SIGTERM and SIGKILL
+  // The same for agents, which kill what is left of their ranks first.
+  static constexpr std::chrono::milliseconds AGENTS_GRACE = 3 * GRACE;
   // A dying process closes its sockets before we can learn how it died. For this long its peers are
   // not told that it has left; otherwise one of them might fail first and be taken for the cause.
   static constexpr std::chrono::milliseconds NEWS_DELAY{300};
@@ -86,7 +88,7 @@ class job {
   void check_clock();
   void schedule_news();
   void end_job();
-  void ask_to_end(int signal) noexcept;
+  void end_ssh_without_agent(int signal) noexcept;
   void tell_agents(unsigned char order);
   void kill_all(int signal) noexcept;
   void finish();

@@ -11,8 +11,8 @@
 
 namespace lcrun {
 
-// Behind the numbers of all signals. Prints who waits for what.
-inline constexpr unsigned char ORDER_PAGE = 128;
+// Behind the numbers of all signals: to print who waits for what, and to end the job.
+inline constexpr unsigned char ORDER_PAGE = 128, ORDER_END = 129;
 
 class order_stream {
  public:
