@@ -46,8 +46,8 @@ abi::device_ptr imported::at(std::uint64_t offset, std::size_t bytes) const noex
 }
 
 import_cache::import_cache(gpu& g, std::size_t limit, std::size_t unclosed,
-                           const std::atomic<std::size_t>* held)
-    : gpu_(g), limit_(limit), unclosed_limit_(unclosed), held_(held) {}
+                           const std::atomic<std::size_t>* held, vmm_access who)
+    : gpu_(g), limit_(limit), unclosed_limit_(unclosed), held_(held), who_(who) {}
 
 import_cache::~import_cache() {
   for (const auto& each : unclosed_) unmap(*each);
@@ -284,7 +284,7 @@ failure import_cache::map_vmm(const share_ticket& ticket, const descriptor& fd,
                                                  abi::handle_type::posix_file_descriptor),
            "cuMemImportFromShareableHandle"};
   if (error) return error;
-  error = map_handle(call, handle, gpu_.facts().ordinal, to.mapped_size, to.base);
+  error = map_handle(call, handle, gpu_.facts().ordinal, to.mapped_size, who_, to.base);
   // The mapping keeps the memory; the handle has served.
   log_teardown(call, call.mem_release(handle), "cuMemRelease");
   return error;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "backends/cuda/share.hpp"
+#include "backends/cuda/vmm_mapping.hpp"
 
 namespace lci::cuda {
 
@@ -52,9 +53,10 @@ class import_cache {
   // Mappings are made for GPU `g`: its copies use them.
   // Up to `unclosed` CUDA IPC mappings that are not needed any more wait for tidy(), and while
   // *held is not 0 (streams or kernels may wait for us, and closing would wait for them) up to
-  // PATIENCE times as many; then open() refuses.
+  // PATIENCE times as many; then open() refuses. `who` may access VMM memory that is mapped.
   explicit import_cache(gpu& g, std::size_t limit = 256, std::size_t unclosed = 0,
-                        const std::atomic<std::size_t>* held = nullptr);
+                        const std::atomic<std::size_t>* held = nullptr,
+                        vmm_access who = vmm_access::one_gpu);
   ~import_cache();  // wants no `imported` alive
   import_cache(const import_cache&) = delete;
   import_cache& operator=(const import_cache&) = delete;
@@ -102,6 +104,7 @@ class import_cache {
   gpu& gpu_;
   const std::size_t limit_, unclosed_limit_;
   const std::atomic<std::size_t>* const held_;
+  const vmm_access who_;
   mutable std::mutex mutex_;  // guards all below
   std::map<key, std::unique_ptr<entry>> entries_;
   // Replaced while in use: unmapped by the last user. Their keys may be in entries_ again.

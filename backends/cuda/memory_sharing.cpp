@@ -54,7 +54,7 @@ failure memory_sharing::create_vmm(gpu& on, std::size_t size, block& made,
   abi::allocation_handle handle = 0;
   error = {call.mem_create(&handle, made.mapped_size, &prop, 0), "cuMemCreate"};
   if (error) return error;
-  error = map_handle(call, handle, facts.ordinal, made.mapped_size, at);
+  error = map_handle(call, handle, facts.ordinal, made.mapped_size, vmm_access::every_gpu, at);
   // The mapping keeps the memory, and gives a handle of it when one is exported.
   log_teardown(call, call.mem_release(handle), "cuMemRelease");
   return error;
@@ -134,7 +134,8 @@ import_cache& memory_sharing::cache_of(int device) {
   const auto index = static_cast<std::size_t>(device);
   if (caches_.size() <= index) caches_.resize(index + 1);
   // Nothing unused stays, so the limit is one of mappings in use, which import_cache lets grow.
-  if (caches_[index] == nullptr) caches_[index] = std::make_unique<import_cache>(on, 1);
+  if (caches_[index] == nullptr)
+    caches_[index] = std::make_unique<import_cache>(on, 1, 0, nullptr, vmm_access::every_gpu);
   return *caches_[index];
 }
 

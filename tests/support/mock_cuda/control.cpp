@@ -37,6 +37,7 @@ class control final : public test::mock_cuda {
   void remap(void* memory) override;
   void* reserve(std::size_t size) override;
   std::byte* contents(const void* memory) override;
+  bool has_access(const void* memory, int gpu) override;
   std::uint64_t buffer_id(const void* memory) override;
   std::uint64_t next_buffer_id() override;
   void begin_capture() override;
@@ -168,6 +169,12 @@ void* control::reserve(std::size_t size) {
 std::byte* control::contents(const void* memory) {
   const std::lock_guard lock(the().mutex);
   return the().resolve(reinterpret_cast<std::uintptr_t>(memory), 1);
+}
+
+bool control::has_access(const void* memory, int gpu) {
+  const std::lock_guard lock(the().mutex);
+  const block* const b = the().find(reinterpret_cast<std::uintptr_t>(memory));
+  return b != nullptr && b->accessible && (b->gpu == gpu || b->peers.count(gpu) != 0);
 }
 
 std::uint64_t control::buffer_id(const void* memory) {

@@ -53,6 +53,8 @@ class mock_cuda {
   virtual void* reserve(std::size_t size) = 0;
   // What a kernel would see; null for an address that is not mapped.
   virtual std::byte* contents(const void* memory) = 0;
+  // VMM memory that was mapped: whether that GPU was given access to it.
+  virtual bool has_access(const void* memory, int gpu) = 0;
   // Of the allocation there, 0: none; and of the next one to be made.
   virtual std::uint64_t buffer_id(const void* memory) = 0;
   virtual std::uint64_t next_buffer_id() = 0;

@@ -223,6 +223,7 @@ result map(device_ptr at, std::size_t size, std::size_t offset, allocation_handl
     found->second.memory = memory->second;
     found->second.use = block_use::vmm_import;
     found->second.accessible = false;
+    found->second.peers.clear();
     return result::success;
   });
 }
@@ -241,7 +242,15 @@ result unmap(device_ptr at, std::size_t) {
 result set_access(device_ptr at, std::size_t, const access_desc* what, std::size_t count) {
   return guarded("cuMemSetAccess", needs::started, [&](state& s) {
     block* const b = s.find(at);
-    if (b == nullptr || b->use != block_use::vmm_import || count == 0) return result::invalid_value;
+    if (b == nullptr || b->use != block_use::vmm_import || count != 1 || what->where.id < 0 ||
+        what->where.id >= s.config.gpus)
+      return result::invalid_value;
+    // The first one is the GPU that the memory is mapped for.
+    if (b->accessible && what->where.id != b->gpu) {
+      if (!s.config.peer_access) return result::invalid_device;
+      b->peers.insert(what->where.id);
+      return result::success;
+    }
     b->gpu = what->where.id;
     b->accessible = what->flags == cuda::abi::access_flags::read_write;
     return result::success;

@@ -60,6 +60,7 @@ struct block {
   int opens = 0;  // of an IPC import
   std::string handle;
   bool accessible = true;  // VMM: cuMemSetAccess was called
+  std::set<int> peers;     // VMM: the other GPUs that may access it
   bool of_user = false;    // a reservation that no call of the driver made
 };
 

@@ -56,6 +56,29 @@ TEST_F(memory_sharing_test, allocate__cuda_ipc_where_there_is_no_vmm) {
   sharing_->release(at);
 }
 
+TEST_F(memory_sharing_test, allocate__every_gpu_with_peer_access_may_access_it) {
+  void* const at = sharing_->allocate(MIB, 1, how_);
+  EXPECT_TRUE(mock().has_access(at, 1));
+  EXPECT_TRUE(mock().has_access(at, 0));
+  sharing_->release(at);
+}
+
+// The others have it all the same, and the memory is what it would be with one GPU.
+TEST_F(memory_sharing_test, allocate__a_gpu_that_cannot_is_left_out) {
+  mock().fail_nth("cuMemSetAccess", 2, abi::result::not_permitted);
+  void* at = sharing_->allocate(MIB, 1, how_);
+  EXPECT_TRUE(has(how_, "GPU 1, VMM")) << how_;
+  EXPECT_TRUE(mock().has_access(at, 1));
+  EXPECT_FALSE(mock().has_access(at, 0));
+  sharing_->release(at);
+  restart({.peer_access = false});
+  at = sharing_->allocate(MIB, 1, how_);
+  EXPECT_TRUE(has(how_, "GPU 1, VMM")) << how_;
+  EXPECT_TRUE(mock().has_access(at, 1));
+  EXPECT_EQ(mock().count("cuMemSetAccess"), 1u);
+  sharing_->release(at);
+}
+
 TEST_F(memory_sharing_test, allocate__each_failing_call_falls_back_or_throws_and_leaves_nothing) {
   for (const char* call : {"cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess",
                            "cuMemGetAllocationGranularity"}) {
@@ -202,6 +225,10 @@ class memory_sharing_pair_test : public two_processes {
             const mem::mapped_memory mapped = here.map(std::move(what), device, why_not);
             ASSERT_TRUE(mapped) << why_not;
             EXPECT_EQ(device, 1);
+            if (got >= 0) {
+              EXPECT_TRUE(mock().has_access(mapped.at(), 0));
+              EXPECT_TRUE(mock().has_access(mapped.at(), 1));
+            }
             const auto copies = here.open_copies(device);
             const std::vector<std::byte> bytes = some_bytes(4096, 3);
             copies->start(mapped.at(), bytes.data(), bytes.size());
