@@ -58,8 +58,12 @@ void copy_stream::start(std::byte* to, const std::byte* from, std::size_t size) 
   failure error;
   if (size != 0)
     error = {call.memcpy_async(as_device(to), as_device(from), size, stream_), "cuMemcpyAsync"};
+  const bool is_copying = !error && size != 0;
   if (!error) error = {call.event_record(under_way_.back(), stream_), "cuEventRecord"};
   if (!error) return;
+  // Who is told that it failed uses the memory for other things at once.
+  while (is_copying && call.stream_query(stream_) == abi::result::not_ready)
+    std::this_thread::yield();
   spare_.push_back(under_way_.back());
   under_way_.pop_back();
   check(call, error.code, error.call, what);

@@ -44,7 +44,7 @@ struct share_request {
 class copy_queue {
  public:
   virtual ~copy_queue() = default;  // waits
-  // Throws backend_error, and then nothing was started.
+  // Throws backend_error, and then nothing is under way.
   virtual void start(std::byte* to, const std::byte* from, std::size_t size) = 0;
   // How many have ended; waits for those up to `number`. Throws backend_error.
   virtual std::uint64_t ended(std::uint64_t number) = 0;

@@ -32,14 +32,33 @@ TEST_F(copy_stream_test, start__each_failing_call_throws_and_starts_nothing) {
   copy_stream copies(gpus_.at(0));
   auto* const to = static_cast<std::byte*>(gpu_memory(4096));
   const std::vector<std::byte> from = pattern(64, 1);
+  mock().set_engine_thread(true);
   for (const char* call : {"cuEventCreate", "cuMemcpyAsync", "cuEventRecord", "cuCtxPushCurrent"}) {
     mock().fail_nth(call, 1, abi::result::invalid_value);
     EXPECT_THROW(copies.start(to, from.data(), 64), backend_error) << call;
   }
-  mock().run_all();
+  mock().set_engine_thread(false);
   EXPECT_EQ(copies.ended(0), 0u);
   mock().fail_nth("cuStreamCreate", 1, abi::result::out_of_memory);
   EXPECT_THROW(copy_stream(gpus_.at(0)), backend_error);
+}
+
+// The caller may use the memory for other things once it was thrown.
+TEST_F(copy_stream_test, start__throws_only_when_the_gpu_copies_no_more) {
+  driver_.require();
+  copy_stream copies(gpus_.at(0));
+  auto* const to = static_cast<std::byte*>(gpu_memory(4096));
+  const std::vector<std::byte> from = pattern(64, 1);
+  mock().set_engine_thread(true);
+  mock().fail_nth("cuEventRecord", 1, abi::result::out_of_memory);
+  EXPECT_THROW(copies.start(to, from.data(), 64), backend_error);
+  EXPECT_GE(mock().count("cuStreamQuery"), 1u);
+  EXPECT_EQ(mock().queued_operations(), 0u);
+  mock().set_engine_thread(false);
+  EXPECT_EQ(copies.ended(0), 0u);
+  copies.start(to, from.data(), 64);
+  mock().run_all();
+  EXPECT_EQ(copies.ended(0), 1u);
 }
 
 TEST_F(copy_stream_test, ended__a_broken_stream_throws) {
