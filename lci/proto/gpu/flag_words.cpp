@@ -1,12 +1,25 @@
 #include "lci/proto/gpu/flag_words.hpp"
 
+#include <signal.h>
+
+#include <cerrno>
 #include <cstring>
 #include <mutex>
 #include <utility>
 
 namespace lci::proto::gpu {
 
-flag_word* flag_words::take() noexcept {
+namespace {
+
+// Answers false where nobody can tell: of processes of other machines and of those not visible. A
+// number that another process has by now says the same.
+bool is_gone(int process) noexcept {
+  return process > 0 && kill(process, 0) != 0 && errno == ESRCH;
+}
+
+}  // namespace
+
+flag_word* flag_words::take_for(int target) noexcept {
   const std::lock_guard lock(lock_);
   if (is_useless_) return nullptr;
   if (set_ == nullptr) {
@@ -19,16 +32,47 @@ flag_word* flag_words::take() noexcept {
     }
     std::memset(set_->at, 0, set_->bytes);
   }
-  auto* const words = reinterpret_cast<flag_word*>(set_->at);
+  flag_word* const words = words_locked();
   // The oldest first: it is most likely free. A target that keeps words costs a few looks.
   for (int looks = 0; looks < 8; ++looks) {
-    flag_word& word = words[next_++ % WORDS];
+    const std::size_t at = next_++ % WORDS;
+    flag_word& word = words[at];
     // edge flag.free: the target is done with the word; partner is awaited_flags::poll().
     if (word.load(std::memory_order_acquire) != 0) continue;
     word.store(wire::FLAG_TAKEN, std::memory_order_relaxed);
+    target_of_[at] = target;
     return &word;
   }
   return nullptr;
+}
+
+flag_word* flag_words::take_for(int target, net::fabric& fabric,
+                                const net::peer_table& peers) noexcept {
+  flag_word* const word = take_for(target);
+  if (word != nullptr || peers.epoch() == 0 || !is_time_to_look()) return word;
+  for (int rank = 0; rank < peers.size(); ++rank)
+    if (peers.has_ended(rank) && is_gone(fabric.process_of(rank))) take_back(rank);
+  return take_for(target);
+}
+
+// Once for as many looks as there are words, or each copy would pay for it while all are taken.
+bool flag_words::is_time_to_look() noexcept {
+  const std::lock_guard lock(lock_);
+  if (set_ == nullptr || next_ < look_at_) return false;
+  look_at_ = next_ + WORDS;
+  return true;
+}
+
+// That target's process is gone, so nobody but our own GPU and processor writes them: each once,
+// and what they write is here.
+void flag_words::take_back(int target) noexcept {
+  const std::lock_guard lock(lock_);
+  flag_word* const words = words_locked();
+  for (std::size_t i = 0; i < WORDS; ++i) {
+    if (target_of_[i] != target) continue;
+    const std::uint64_t value = words[i].load(std::memory_order_acquire);  // edge flag.set
+    if (value == wire::FLAG_SET || value == wire::FLAG_VOID) give(&words[i]);
+  }
 }
 
 std::uint64_t flag_words::place_of(const flag_word* word) const noexcept {

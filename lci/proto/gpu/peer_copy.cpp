@@ -165,7 +165,9 @@ void direct_copy::start(transfer& of) noexcept {
   const std::uint32_t news = news_of(of);
   const int rank = of.op.rank;
   const bool has_news = news != 0 || claims != nullptr;
-  flag = has_news && rank != engine.shared.me ? all.flags.take() : nullptr;
+  flag = has_news && rank != engine.shared.me
+             ? all.flags.take_for(rank, engine.fabric, engine.shared.peers)
+             : nullptr;
   if (flag == nullptr) return all.gpus.copy(*this);
   // Once handed over, the transfer may end at any time.
   const std::uint64_t place = all.flags.place_of(flag);

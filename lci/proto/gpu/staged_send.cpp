@@ -242,7 +242,8 @@ bool staged_transfers::land(const send_plan& plan, wire::landing body) {
   const auto [name, s] = made;
   body.sender = name;
   body.place = set->place;
-  flag_word* const flag = all.flags.take();
+  flag_word* const flag =
+      all.flags.take_for(plan.rank, ctx_.engine.fabric, ctx_.engine.shared.peers);
   if (flag != nullptr) body.flag = all.flags.place_of(flag);
   slot_copy& job = s->slot[0];
   {

@@ -121,7 +121,7 @@ std::byte* sim_fabric::reach(int rank, std::uint64_t place, std::size_t size) no
 
 int sim_fabric::process_of(int rank) noexcept {
   std::lock_guard lock(world_->mutex);
-  return world_->options.maps_arenas ? 1000 + rank : 0;
+  return world_->options.maps_arenas ? world_->options.first_process + rank : 0;
 }
 
 bool sim_fabric::is_in_arena(const void* address, std::size_t size) const noexcept {

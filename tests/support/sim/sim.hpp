@@ -52,6 +52,7 @@ struct sim_options {
 
   // Each rank sees the arenas of the others, as on one machine: reach() and process_of() answer.
   bool maps_arenas = false;
+  int first_process = 1000;  // that process_of() answers for rank 0; the others follow
   // With caps.device_memory: where the bytes are that the processor may not touch. Without it, a
   // buffer in GPU memory breaks the contract.
   void* (*device_bytes)(void* address) = nullptr;
