@@ -140,6 +140,7 @@ class processor_t {
     };
 #ifdef __CUDACC__
     if (is_gpu()) {
+      lci::check_gpu_endpoint(endpoint);  // or it is an error of the kernel, which says less
       run_body<<<blocks, threads, 0, stream_>>>(body);
       must(cudaGetLastError(), "the launch of the kernel");
       cudaError_t e;

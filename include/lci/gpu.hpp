@@ -58,7 +58,7 @@ struct alloc_gpu_endpoint_args {
   uint32_t receives = 1024;
   runtime_t runtime;
 };
-/// Arguments of free_gpu_endpoint and abort_gpu_endpoint.
+/// Arguments of free_gpu_endpoint, abort_gpu_endpoint and check_gpu_endpoint.
 struct gpu_endpoint_args {
   gpu::endpoint_t* endpoint = nullptr;
   runtime_t runtime;
@@ -87,6 +87,7 @@ struct gpu_queue_args {
 LCI_PUBLIC gpu::endpoint_t alloc_gpu_endpoint(const alloc_gpu_endpoint_args& args);
 LCI_PUBLIC void free_gpu_endpoint(const gpu_endpoint_args& args);
 LCI_PUBLIC void abort_gpu_endpoint(const gpu_endpoint_args& args);
+LCI_PUBLIC void check_gpu_endpoint(const gpu_endpoint_args& args);
 LCI_PUBLIC gpu::key_t get_gpu_key(const get_gpu_key_args& args);
 LCI_PUBLIC gpu::queue_t alloc_gpu_queue(const alloc_gpu_queue_args& args);
 LCI_PUBLIC void free_gpu_queue(const gpu_queue_args& args);
@@ -199,6 +200,22 @@ class abort_gpu_endpoint_x
   explicit abort_gpu_endpoint_x(gpu::endpoint_t* endpoint) { args.endpoint = endpoint; }
 };
 
+/// Checks that a kernel which this thread launches now may use an endpoint: that the endpoint's GPU
+/// is current in this thread. A kernel of another GPU can follow none of the handle's pointers and
+/// ends in an error of the driver, which names nothing. Two questions to the driver; starts
+/// nothing. Endpoints for threads of the process (gpu::NO_GPU) always pass.
+/// @throws lci::argument_error  an empty or freed handle, or another GPU is current, or none
+/// Threads: any.
+class check_gpu_endpoint_x
+    : public detail::operation<check_gpu_endpoint_x, detail::gpu_endpoint_args, void,
+                               &detail::check_gpu_endpoint>,
+      public detail::runtime_option<check_gpu_endpoint_x> {
+ public:
+  /// Takes the endpoint.
+  /// @param endpoint  a handle, which stays as it is
+  explicit check_gpu_endpoint_x(gpu::endpoint_t* endpoint) { args.endpoint = endpoint; }
+};
+
 /// A key for kernels: of a region of this process, or of one of a peer.
 ///
 /// A key of a peer whose rank is given carries its length, and its mapping where the GPU of the
@@ -302,6 +319,9 @@ inline void free_gpu_endpoint(gpu::endpoint_t* endpoint) { free_gpu_endpoint_x(e
 /// abort_gpu_endpoint_x without options.
 /// @param endpoint  an endpoint that was not freed
 inline void abort_gpu_endpoint(gpu::endpoint_t endpoint) { abort_gpu_endpoint_x(&endpoint).call(); }
+/// check_gpu_endpoint_x without options.
+/// @param endpoint  an endpoint that was not freed
+inline void check_gpu_endpoint(gpu::endpoint_t endpoint) { check_gpu_endpoint_x(&endpoint).call(); }
 /// get_gpu_key_x without options.
 /// @param mr  from register_memory()
 /// @return the key

@@ -35,6 +35,15 @@ void check_most(const char* who, const char* name, std::uint64_t value, std::uin
   if (value > high) throw_setting(who, name, value, "0 to " + std::to_string(high));
 }
 
+// The GPU that is current in this thread; NO_GPU: none, or it is not known.
+int find_current(const mem::memory_domain& domain, int count) {
+  const std::string chosen =
+      domain.chosen_device == nullptr ? std::string() : domain.chosen_device();
+  for (int i = 0; !chosen.empty() && domain.pci_of != nullptr && i < count; ++i)
+    if (domain.pci_of(i) == chosen) return i;
+  return gpu::NO_GPU;
+}
+
 // The number of the GPU that is meant. Throws argument_error for one that is not there.
 int find_gpu(int wanted) {
   constexpr const char* WHO = "alloc_gpu_endpoint";
@@ -48,10 +57,8 @@ int find_gpu(int wanted) {
     throw argument_error(std::string(WHO) + ": gpu is " + std::to_string(wanted) + "; there are " +
                          std::to_string(count));
   if (wanted >= 0) return wanted;
-  const std::string chosen =
-      domain.chosen_device == nullptr ? std::string() : domain.chosen_device();
-  for (int i = 0; !chosen.empty() && domain.pci_of != nullptr && i < count; ++i)
-    if (domain.pci_of(i) == chosen) return i;
+  const int current = find_current(domain, count);
+  if (current != gpu::NO_GPU) return current;
   throw argument_error(std::string(WHO) +
                        ": no GPU is current in this thread; name one with .gpu(), or NO_GPU for "
                        "threads of the process");
@@ -259,6 +266,24 @@ void abort_gpu_endpoint(const gpu_endpoint_args& a) {
   if (a.endpoint == nullptr)
     throw argument_error("abort_gpu_endpoint: the pointer to the handle is null");
   side::find(*a.endpoint, "abort_gpu_endpoint").one->abort();
+}
+
+void check_gpu_endpoint(const gpu_endpoint_args& a) {
+  constexpr const char* WHO = "check_gpu_endpoint";
+  api::check_given(a.runtime);
+  if (a.endpoint == nullptr)
+    throw argument_error(std::string(WHO) + ": the pointer to the handle is null");
+  const int gpu = side::find(*a.endpoint, WHO).one->settings().gpu;
+  if (gpu == gpu::NO_GPU) return;
+  const mem::memory_domain& domain = proxy::gpu_domain();
+  if (domain.chosen_device == nullptr || domain.pci_of == nullptr) return;  // nobody can tell
+  // By address: a kernel is not launched for the price of a report on all GPUs.
+  const std::string chosen = domain.chosen_device();
+  if (!chosen.empty() && chosen == domain.pci_of(gpu)) return;
+  throw argument_error(std::string(WHO) + ": the endpoint is of GPU " + std::to_string(gpu) +
+                       (chosen.empty()
+                            ? ", and no GPU is current in this thread"
+                            : ", and the one at " + chosen + " is current in this thread"));
 }
 
 gpu::key_t get_gpu_key(const get_gpu_key_args& a) {

@@ -70,17 +70,21 @@ TEST(gpu_bad_input, handles__empty_and_freed_are_refused) {
   lci::gpu::endpoint_t empty;
   expect_says("is empty", [&] { lci::free_gpu_endpoint(&empty); });
   expect_says("is null", [&] { lci::free_gpu_endpoint_x(nullptr).call(); });
+  expect_says("is null", [&] { lci::check_gpu_endpoint_x(nullptr).call(); });
+  expect_says("is empty", [&] { lci::check_gpu_endpoint(empty); });
   expect_says("is empty", [&] { lci::alloc_gpu_queue_x(empty).call(); });
   lci::gpu::queue_t none;
   expect_says("is empty", [&] { lci::free_gpu_queue(&none); });
   expect_says("is empty", [&] { lci::get_gpu_queue_comp(none); });
   lci::gpu::endpoint_t ep = proxied()();
+  lci::check_gpu_endpoint(ep);  // for threads, whatever GPU is current
   const lci::gpu::endpoint_t copy = ep;
   lci::gpu::queue_t queue = lci::alloc_gpu_queue_x(ep)();
   lci::gpu::queue_t queue_copy = queue;
   lci::free_gpu_endpoint(&ep);
   EXPECT_TRUE(ep.is_empty());
   expect_says("was freed", [&] { lci::abort_gpu_endpoint(copy); });
+  expect_says("was freed", [&] { lci::check_gpu_endpoint(copy); });
   expect_says("was freed", [&] { lci::alloc_gpu_queue_x(copy).call(); });
   lci::gpu::place_t nowhere;
   std::uint64_t word = 0;

@@ -1,6 +1,8 @@
 // Endpoints for kernels and memory of GPUs: threads in the place of kernels post to it, and what
 // the host makes for a GPU is what a kernel needs.
 #include <cstring>
+#include <string>
+#include <thread>
 
 #include "tests/accelerator/interface/common.hpp"
 #include "tests/interface/kernel_threads.hpp"
@@ -175,6 +177,40 @@ TEST(gpu_proxy_endpoint, of_a_gpu__is_for_its_kernels) {
                    .gpu(4711)
                    .gpu_proxy(lci::attr_gpu_proxy_t::progress)(),
                lci::argument_error);
+}
+
+// "": the endpoint is for kernels that this thread launches now.
+std::string why_not_for(lci::gpu::endpoint_t ep) {
+  try {
+    lci::check_gpu_endpoint(ep);
+  } catch (const lci::argument_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(gpu_proxy_endpoint, of_a_gpu__is_refused_where_another_is_current) {
+  lci::cuda::real_gpu& mine = lci::cuda::real_gpu::get();
+  lci::gpu::endpoint_t ep = lci::alloc_gpu_endpoint_x(world().device)
+                                .gpu_proxy(lci::attr_gpu_proxy_t::progress)
+                                .depth(64)();
+  EXPECT_EQ(why_not_for(ep), "");
+  std::string in_another_thread;
+  std::thread([&] { in_another_thread = why_not_for(ep); }).join();
+  EXPECT_NE(in_another_thread.find("no GPU is current"), std::string::npos) << in_another_thread;
+  const int count = mine.d.gpu_count();
+  if (count > 1) {
+    const int other = (mine.ordinal() + 1) % count;
+    lci::cuda::abi::context context = mine.gpus.at(other).context();
+    ASSERT_EQ(mine.d.call().ctx_push_current(context), lci::cuda::abi::result::success);
+    const std::string refused = why_not_for(ep);
+    EXPECT_EQ(mine.d.call().ctx_pop_current(&context), lci::cuda::abi::result::success);
+    EXPECT_NE(refused.find("is of GPU " + std::to_string(mine.ordinal())), std::string::npos)
+        << refused;
+    EXPECT_EQ(why_not_for(ep), "");
+  }
+  lci::free_gpu_endpoint(&ep);
+  barrier();
 }
 
 // Bytes of an endpoint's memory on the GPU, read as any other such memory.
