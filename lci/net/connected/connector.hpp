@@ -64,7 +64,8 @@ class connector {
     if (!lock) return;
     self().before_look();
     try {
-      caller_.start_pending();
+      // Who leaves is gone before an answer comes.
+      if (!is_leaving_) caller_.start_pending();
       self().read_hellos();
       caller_.repeat([this](connection& on, Queues& q) { call(on, q); });
     } catch (const std::exception& problem) {
@@ -72,9 +73,10 @@ class connector {
     }
   }
   // A rank that was called and is not connected yet hears that we leave; who misses it will miss
-  // us.
+  // us. From now on nobody new is met, and who calls hears it, too.
   void leave() noexcept {
     const std::lock_guard lock(mutex_);
+    is_leaving_ = true;
     try {
       self().disconnect_called();
     } catch (const std::exception& problem) {
@@ -109,13 +111,15 @@ class connector {
 
  private:
   std::function<void(int)> before_ready_;
+  bool is_leaving_ = false;  // under mutex_
   Driver& self() noexcept { return static_cast<Driver&>(*this); }
   void call(connection& on, Queues& q) {
     on.pace.wait_from(base::cpu_ticks());
     // One that throws counts, too: it waits as long as one that is not answered.
     on.pace.count();
+    const std::uint8_t news = is_leaving_ ? hello_flags::LEAVES : hello_flags::WANTS_ANSWER;
     const bool is_calling = on.state() == connection::stage::calling;
-    if (!self().say(on, q, is_calling ? hello_flags::WANTS_ANSWER : 0)) on.pace.discount();
+    if (!self().say(on, q, is_calling ? news : 0)) on.pace.discount();
   }
   // A rank that was given up need not call for ever.
   void turn_away_given_up(int rank, Queues& q) noexcept {
@@ -139,7 +143,10 @@ class connector {
       if (on != nullptr && self().is_about(*on, said)) on->move(connection::stage::left);
       return;
     }
-    if (on == nullptr) on = &caller_.enter(q, said.rank);
+    if (on == nullptr) {
+      if (is_leaving_) return self().refuse(said.rank, q);
+      on = &caller_.enter(q, said.rank);
+    }
     if (!self().take_up(*on, q, said, *who)) return;
     if (self().knows_us(*on, said) && on->state() == connection::stage::calling) make_ready(*on);
     if ((said.flags & hello_flags::WANTS_ANSWER) != 0) call(*on, q);

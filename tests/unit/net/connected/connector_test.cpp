@@ -286,6 +286,32 @@ TEST_F(connector_test, leave__of_who_was_never_met_makes_no_connection) {
   EXPECT_EQ(on(0, 1), nullptr);
 }
 
+// Polls go on behind it: the devices of who leaves wait until all is out.
+TEST_F(connector_test, leave__nobody_is_called_behind_it) {
+  at(0).devices[0]->request(1);
+  at(0).calls.leave();
+  at(0).calls.look();
+  EXPECT_EQ(on(0, 1), nullptr);
+  EXPECT_EQ(way_.sent, 0u);
+}
+
+TEST_F(connector_test, leave__who_calls_behind_it_hears_of_it) {
+  at(0).devices[0]->request(1);
+  at(0).calls.look();
+  at(0).calls.leave();
+  way_.to[1].clear();
+  for (const int rank : {1, 2}) {
+    at(rank).devices[0]->request(0);
+    at(rank).calls.look();
+  }
+  at(0).calls.look();
+  EXPECT_EQ(on(0, 2), nullptr) << "it was not known before";
+  for (const int rank : {1, 2}) {
+    at(rank).calls.look();
+    EXPECT_EQ(on(rank, 0)->state(), stage::left) << rank;
+  }
+}
+
 TEST_F(connector_test, connection_that_failed__is_not_taken_up_again) {
   at(0).devices[0]->request(1);
   at(1).devices[0]->request(0);
