@@ -154,9 +154,9 @@ class connection : public net::connected::connection {
   std::uint32_t peer_qpn = 0;  // 0: not known yet
   unsigned rails = 1;          // cards that reach the peer, as bits; set before it is ready
   // ---- the polling thread's ----
-  bool is_missed = false;    // its process is over; what it sent comes first
-  bool is_given_up = false;  // it fails at the next look; what the peer sent comes first
-  bool is_stopped = false;   // the card will flush what is posted
+  bool is_missed = false;   // its process is over; what it sent comes first
+  int failed_looks = 0;     // in a row that cannot go on with it; what the peer sent comes first
+  bool is_stopped = false;  // the card will flush what is posted
 
  private:
   struct entry {

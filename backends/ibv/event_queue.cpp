@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "backends/ibv/errors.hpp"
 #include "backends/ibv/queue_pair.hpp"
@@ -15,6 +14,8 @@ namespace lci::ibv {
 namespace {
 
 constexpr std::uint64_t SILENCE_MS = 1000;  // after which we ask whether a peer is alive
+// A message that is deferred again and again holds up the end of what is of no use for so many.
+constexpr int MOST_LOOKS = 10;
 constexpr char NOT_STOPPED[] = "the connection failed and the card did not stop it";
 
 }  // namespace
@@ -187,8 +188,10 @@ void event_queue::serve_pending(net::sink& to) noexcept {
 }
 
 void event_queue::look_at_all(net::sink& to) noexcept {
-  if (const char* const why = cards_.find_failure()) return fail_card(to, why);
-  base_queue::look_at_all(to);
+  if (const char* const why = cards_.find_failure())
+    fail_card(to, why);
+  else
+    base_queue::look_at_all(to);
   is_dry_ = false;
 }
 
@@ -198,14 +201,25 @@ void event_queue::fail_all(net::sink& to, std::string_view reason) noexcept {
   });
 }
 
-// What has arrived is in the queue: polls have one look's time to present it. A card that still
-// works flushes what is under way then, with how each of it ended. It has one more look's time for
-// that; then nobody waits for it any more.
+// Of something that is of no use any more, at each look at it: whether what had arrived before is
+// presented. looks: how many have found it so.
+LCI_COLD bool event_queue::is_read_out(int& looks) const noexcept {
+  // At the first one the queue may have been empty before the rest came.
+  const bool was_empty = is_dry_ && looks != 0;
+  return was_empty || looks++ >= MOST_LOOKS;
+}
+
+// What has arrived is in the queue and comes first. A card that still works flushes what is under
+// way then, with how each of it ended. It has one more look's time for that; then nobody waits for
+// it any more.
 LCI_COLD void event_queue::fail_card(net::sink& to, const char* reason) noexcept {
-  if (!std::exchange(was_failure_seen_, true)) return;
-  if (!std::exchange(was_card_failed_, true)) return fail_all(to, reason);
-  lose_all(to, reason);
-  if (rails() != nullptr) rails()->lose_all(to, reason);
+  if (was_card_failed_) {
+    lose_all(to, reason);
+    if (rails() != nullptr) rails()->lose_all(to, reason);
+  } else if (is_read_out(failed_looks_)) {
+    was_card_failed_ = true;
+    fail_all(to, reason);
+  }
 }
 
 // Everything that was posted there fails, since nobody will hear how it ended, or needs to. What
@@ -223,35 +237,37 @@ LCI_COLD void event_queue::lose_all(net::sink& to, const char* reason) noexcept 
   for_each([&](connection& on) { lose(to, on, reason); });
 }
 
-// This side cannot go on with it. What the peer has sent may be in the queue: polls have one look's
-// time to present it.
-LCI_COLD void event_queue::give_up_soon(net::sink& to, connection& on,
-                                        const char* reason) noexcept {
-  if (std::exchange(on.is_given_up, true)) fail(to, on, reason);
-}
-
-// A queue pair says nothing of a peer to which nothing is sent. So a peer that was silent for a
-// while gets a write of no bytes, which its card acknowledges without its help, or nobody does.
 void event_queue::look_at(net::sink& to, connection& on) noexcept {
   if (has_died(on))
     return fail(to, on, calls_.has_died(on.rank) ? "its process is gone" : "the rank has failed");
   if (on.state() == stage::calling) return;
+  const char* const why = find_failure(on);
+  if (why == nullptr)
+    on.failed_looks = 0;
+  else if (is_read_out(on.failed_looks))
+    fail(to, on, why);
+}
+
+// Why this side cannot go on with it; null: it can. A queue pair says nothing of a peer to which
+// nothing is sent. So a peer that was silent for a while gets a write of no bytes, which its card
+// acknowledges without its help, or nobody does.
+const char* event_queue::find_failure(connection& on) noexcept {
   if (on.heard_ticks() == 0) on.hear(now_);
   const bool is_silent = now_ >= on.heard_ticks() + SILENCE_MS * base::ticks_per_ms();
+  if (is_beyond_hope(on)) return "no acknowledgement: the port of this machine is down";
   // A card that refuses to send is asked at once.
-  if (is_beyond_hope(on))
-    return give_up_soon(to, on, "no acknowledgement: the port of this machine is down");
-  if (on.keepalive_ticks != 0 || (!is_silent && on.refused() == 0)) return;
+  if (on.keepalive_ticks != 0 || (!is_silent && on.refused() == 0)) return nullptr;
   std::uint64_t address = 0;
   std::uint32_t key = 0;
-  if (!calls_.directory_of(on.rank, address, key)) return;
+  if (!calls_.directory_of(on.rank, address, key)) return nullptr;
   work nothing(IBV_WR_RDMA_WRITE);
   nothing.aim(address, key);
   on.forgive();
   const errorcode_t code = on.post(nothing.wr, {.what = purpose::keepalive});
   if (code == errorcode_t::done) on.keepalive_ticks = now_;
   if (code == errorcode_t::retry_nomem && on.refused() != 0)
-    give_up_soon(to, on, "the card refuses to send on this connection");
+    return "the card refuses to send on this connection";
+  return nullptr;
 }
 
 // The card should have said that nobody answers. One that does not even send while its port is down

@@ -63,16 +63,17 @@ class event_queue final : public base_queue {
   void look() noexcept { receives_.post(); }
   void look_at_all(net::sink& to) noexcept;
   void look_at(net::sink& to, connection& on) noexcept;
+  const char* find_failure(connection& on) noexcept;
+  bool is_read_out(int& looks) const noexcept;
   bool say_disconnect(connection& on, bool says_so) noexcept;
   void fail_card(net::sink& to, const char* reason) noexcept;
-  void give_up_soon(net::sink& to, connection& on, const char* reason) noexcept;
   void lose_all(net::sink& to, const char* reason) noexcept;
   bool is_beyond_hope(const connection& on) noexcept;
   bool has_died(connection& on) noexcept;
 
-  bool was_failure_seen_ = false;  // of a card
-  bool was_card_failed_ = false;   // and all peers with it
-  bool is_dry_ = false;            // since the last look the card had nothing more at least once
+  int failed_looks_ = 0;          // that have found a card failed
+  bool was_card_failed_ = false;  // and all peers with it
+  bool is_dry_ = false;           // since the last look the card had nothing more at least once
 };
 
 }  // namespace lci::ibv

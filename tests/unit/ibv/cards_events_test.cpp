@@ -17,8 +17,21 @@ constexpr std::size_t USED_GID = 3;
 
 class card_events : public on_a_card {
  protected:
-  // Messages that rank 0 has not read when `trouble` comes, and when it next looks after what is
-  // not about messages: they come before the end.
+  // Rank 0 looks at what is not about messages, and presents nothing.
+  static void look_only(test::group& g) {
+    const std::uint64_t since = base::cpu_ticks();
+    while (base::cpu_ticks() <= since + event_queue::LOOK_MS * base::ticks_per_ms()) {
+    }
+    // One of these polls looks.
+    for (int i = 0; i < 64; ++i) g.at(0).devices[0]->poll(g.at(0).seen(), 0);
+  }
+  // From now on rank 0 can send nothing.
+  static void refuse_to_send(test::group& g) {
+    card().fail_nth("post_send", 1, EIO, 1 << 30);
+    EXPECT_EQ(send(g, 0, 1), errorcode_t::retry_nomem);
+  }
+  // Messages that rank 0 has not read when `trouble` comes, and when it has looked twice after what
+  // is not about messages: they come before the end.
   void expect_messages_before_the_end(test::group& g, const std::function<void()>& trouble) {
     constexpr std::size_t MESSAGES = 5;
     meet(g, 0, 1);
@@ -26,12 +39,9 @@ class card_events : public on_a_card {
     const std::size_t before = seen.arrived();
     for (std::size_t i = 0; i < MESSAGES; ++i) ASSERT_EQ(send(g, 1, 0), errorcode_t::done);
     trouble();
-    const std::uint64_t since = base::cpu_ticks();
-    while (base::cpu_ticks() <= since + event_queue::LOOK_MS * base::ticks_per_ms()) {
-    }
-    // One of these polls looks, and none presents anything.
-    for (int i = 0; i < 64; ++i) g.at(0).devices[0]->poll(seen, 0);
+    for (int i = 0; i < 2; ++i) look_only(g);
     ASSERT_EQ(seen.arrived(), before);
+    EXPECT_TRUE(seen.gone().empty()) << "there is something to read";
     ASSERT_TRUE(until_gone(g, 0));
     EXPECT_EQ(seen.gone()[0].messages_before, before + MESSAGES);
     EXPECT_FALSE(seen.gone()[0].orderly);
@@ -59,11 +69,30 @@ TEST_F(card_events, card_that_fails__what_had_arrived_comes_first) {
 
 TEST_F(card_events, connection_on_which_nothing_can_be_sent__what_had_arrived_comes_first) {
   auto g = open(2);
-  expect_messages_before_the_end(*g, [&] {
-    card().fail_nth("post_send", 1, EIO, 1 << 30);
-    EXPECT_EQ(send(*g, 0, 1), errorcode_t::retry_nomem);
-  });
+  expect_messages_before_the_end(*g, [&] { refuse_to_send(*g); });
   card().reset_failures();
+}
+
+// That it could send again counts: the second time is as the first.
+TEST_F(card_events, connection_on_which_nothing_can_be_sent__twice_with_a_good_time_between) {
+  auto g = open(2);
+  meet(*g, 0, 1);
+  refuse_to_send(*g);
+  look_only(*g);
+  card().reset_failures();
+  look_only(*g);
+  EXPECT_TRUE(g->at(0).seen().gone().empty());
+  expect_messages_before_the_end(*g, [&] { refuse_to_send(*g); });
+  card().reset_failures();
+}
+
+TEST_F(card_events, card_that_fails__waits_not_for_ever_for_a_message_that_is_not_taken) {
+  auto g = open(2);
+  meet(*g, 0, 1);
+  ASSERT_EQ(send(*g, 1, 0), errorcode_t::done);
+  g->at(0).seen().on_arrival = [](const net::arrival&) { return net::verdict::deferred; };
+  card().raise(0, IBV_EVENT_CQ_ERR);
+  EXPECT_TRUE(until_gone(*g, 0));
 }
 
 // Nothing comes from a card that was taken out, so nothing may be waited for.
