@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "lci/base/copy.hpp"
 #include "lci/data/object_pool.hpp"
@@ -45,7 +46,7 @@ struct alignas(base::CACHE_LINE) receive {
 };
 
 // A message that waits in a matching engine: small ones are kept in the record, larger ones in the
-// packet they came in, and a rendezvous leaves only its request here.
+// packet they came in or one of our own, and a rendezvous leaves only its request here.
 struct message {
   static constexpr std::size_t INLINE_BYTES = 128;
   enum class form : std::uint8_t { inlined, packet, rts };
@@ -55,7 +56,7 @@ struct message {
   int rank = -1;
   tag_t tag = 0;
   std::size_t size = 0;
-  const std::byte* data = nullptr;  // in `bytes` or in the packet
+  const std::byte* data = nullptr;  // in `bytes`, in the packet or apart
   mem::packet* packet = nullptr;    // to be released after use
   host_context* host = nullptr;  // where it arrived, null once that is gone; a rendezvous answers
                                  // there
@@ -64,6 +65,9 @@ struct message {
   bool from_device = false;              // of a rendezvous: the data is in GPU memory
   receive* met = nullptr;                // of a rendezvous that is to be answered later
   std::byte bytes[INLINE_BYTES];
+  // What is longer than our packets, since those of its sender are larger. It has a packet all the
+  // same, so that no more messages wait than there are packets.
+  std::unique_ptr<std::byte[]> apart;
 };
 
 // What is told of a receive that a message has met.
@@ -108,7 +112,10 @@ struct host_common {
 
 // Gives home a message, and the packet that it is in.
 inline void give_back(host_common& shared, message& m) noexcept {
-  if (m.packet != nullptr) mem::release_packet(shared.core.arena, m.packet);
+  if (m.packet != nullptr) {
+    mem::release_packet(shared.core.arena, m.packet);
+    m.apart.reset();
+  }
   m.packet = nullptr;
   shared.messages.put(&m);
 }

@@ -108,6 +108,19 @@ LCI_COLD void refuse(host_context& host, receive& to, const match::match_key& ke
   }));
 }
 
+// The bytes, into the packet that `m` has, or beside it. False: there is no memory.
+bool copy_into(message& m, const net::arrival& from, std::size_t room) noexcept {
+  std::byte* to = m.packet->payload();
+  if (from.size > room) [[unlikely]] {
+    m.apart.reset(new (std::nothrow) std::byte[from.size]);
+    to = m.apart.get();
+    if (to == nullptr) return false;
+  }
+  std::memcpy(to, from.data, from.size);
+  m.data = to;
+  return true;
+}
+
 bool is_offerable(int rank, tag_t tag, matching_policy_t policy) noexcept {
   return policy == matching_policy_t::rank_tag && rank != ANY_SOURCE && tag != ANY_TAG;
 }
@@ -234,14 +247,10 @@ net::verdict matcher::keep(host_context& host, const net::arrival& from, tag_t t
       kept = true;
     } else {
       m->packet = host.engine.pool.get();
-      if (m->packet == nullptr || size > host.engine.pool.room()) {
-        if (m->packet != nullptr) host.engine.pool.put(m->packet);
-        m->packet = nullptr;
-        shared.messages.put(m);
+      if (m->packet == nullptr || !copy_into(*m, from, host.engine.pool.room())) {
+        give_back(host, *m);
         return net::verdict::deferred;
       }
-      std::memcpy(m->packet->payload(), data, size);
-      m->data = m->packet->payload();
     }
   }
   if (!file(host, key, *m)) [[unlikely]] {

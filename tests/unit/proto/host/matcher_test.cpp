@@ -14,6 +14,7 @@
 #include "lci/comp/counter.hpp"
 #include "lci/comp/sync.hpp"
 #include "lci/errors.hpp"
+#include "tests/support/failing_new/failing_new.hpp"
 #include "tests/support/in_thread.hpp"
 #include "tests/support/race_hook.hpp"
 #include "tests/unit/proto/world.hpp"
@@ -287,6 +288,41 @@ TEST_P(post_alone, in_a_thread_that_the_engine_is_not_biased_towards) {
     EXPECT_FALSE(message_waits_);
   });
   EXPECT_EQ(open(), 1);
+}
+
+// No packet of ours takes it, and deferred it would come again and again.
+TEST(kept_message, from_larger_packets_than_ours__waits_for_its_receive) {
+  proto_world w;
+  node& here = w[0];
+  const auto data = pattern(here.pool.room() + 1);
+  const std::size_t before = here.pool.outstanding();
+  const auto arrive = [&] {
+    return here.matcher->on_eager(here.queues->host,
+                                  {.rank = 1, .data = data.data(), .size = data.size()}, TAG,
+                                  lci::matching_policy_t::rank_tag);
+  };
+  const auto expect_there = [&] {
+    std::vector<std::byte> buffer(data.size());
+    recorder told;
+    lci::status_t got;
+    EXPECT_EQ(here.receive(1, buffer.data(), buffer.size(), TAG, &told, got), errorcode_t::done);
+    EXPECT_EQ(got.size, data.size());
+    EXPECT_EQ(buffer, data);
+    EXPECT_EQ(here.pool.outstanding(), before);
+  };
+  ASSERT_EQ(arrive(), lci::net::verdict::taken);
+  EXPECT_EQ(here.pool.outstanding(), before + 1) << "there are no more of them than packets";
+  expect_there();
+  // Sanitizers have an array form of operator new of their own.
+  if (IS_SANITIZED) return;
+  {
+    const fail_nth_new failing(1);
+    EXPECT_EQ(arrive(), lci::net::verdict::deferred);
+    EXPECT_TRUE(failing.fired());
+  }
+  EXPECT_EQ(here.pool.outstanding(), before);
+  ASSERT_EQ(arrive(), lci::net::verdict::taken);
+  expect_there();
 }
 
 }  // namespace
