@@ -118,6 +118,36 @@ TEST(values_ends, get_value__aborted) {
   EXPECT_EQ(job[0].scratch_taken[0], 1u);
 }
 
+// A get to rank 1 has failed, which the next look at the queue finds.
+void fail_a_get(gpu_job& job) {
+  place_t wrong = job.at(1, 0);
+  wrong.key.key ^= 0x100000;
+  ASSERT_EQ(get(job.endpoint(0), 1, job.here(0, 0), wrong, 8), status::ok);
+  ASSERT_EQ(job.progress(), 1u);
+}
+
+// Reads are under way beside each other, so the answer may still come when the queue has ended.
+TEST(values_ends, get_value__beside_a_request_that_failed) {
+  gpu_job job;
+  ASSERT_NO_FATAL_FAILURE(fail_a_get(job));
+  job[0].peers[1].queue.waits.limit_ns = 1;  // nobody drives the card
+  std::uint64_t value = 9;
+  EXPECT_EQ(get_value(job.endpoint(0), 1, job.at(1, 0), &value), status::failed);
+  EXPECT_EQ(value, 9u);
+  EXPECT_EQ(job[0].scratch_taken[0], 1u);
+}
+
+TEST(values_ends, get_value__is_over_when_it_is_flushed) {
+  gpu_job job;
+  ASSERT_NO_FATAL_FAILURE(fail_a_get(job));
+  job.start();
+  std::uint64_t value = 9;
+  EXPECT_EQ(get_value(job.endpoint(0), 1, job.at(1, 0), &value), status::failed);
+  EXPECT_EQ(value, 9u);
+  EXPECT_EQ(job[0].queues[1]->state.done, job[0].queues[1]->state.reserved);
+  for (const std::uint32_t taken : job[0].scratch_taken) EXPECT_EQ(taken, 0u);
+}
+
 INSTANTIATE_TEST_SUITE_P(direct, values, testing::Values(true));
 INSTANTIATE_TEST_SUITE_P(requests, values, testing::Values(false));
 
