@@ -80,12 +80,18 @@ LCI_ANYWHERE T apply(const atomic_call& call, std::uint64_t mapped) noexcept {
   wqe::word_at<T> word(static_cast<T*>(pointer(mapped)));
   const T value = static_cast<T>(call.value), compare = static_cast<T>(call.compare);
   if (call.kind == atomic_kind::add) return word.fetch_add(value, std::memory_order_acq_rel);
-  // Relaxed: a guess that the exchange proves.
-  T old = word.load(std::memory_order_relaxed);
-  while (call.kind != atomic_kind::compare_swap || old == compare) {
+  // Relaxed: a guess that the exchange proves. Where the word is not as expected there is none, and
+  // the look itself takes what came with it.
+  const bool is_compared = call.kind == atomic_kind::compare_swap;
+  const auto look = [&] {
+    return is_compared ? word.load(std::memory_order_acquire)
+                       : word.load(std::memory_order_relaxed);
+  };
+  T old = look();
+  while (!is_compared || old == compare) {
     const T next = changed(call.kind, old, value);
     if (word.compare_exchange_strong(old, next, std::memory_order_acq_rel)) return old;
-    old = word.load(std::memory_order_relaxed);
+    old = look();
   }
   return old;
 }

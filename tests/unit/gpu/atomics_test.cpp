@@ -196,6 +196,23 @@ TEST_P(atomics, refusals) {
   EXPECT_EQ(job[0].queues[1]->state.reserved, 0u);
 }
 
+// What was written before a word is seen also by who did not find what it expected. The thread
+// sanitizer tells where it is not.
+TEST_P(atomics, compare_swap__that_changes_nothing_sees_what_came_with_the_word) {
+  std::uint64_t data = 0, old = 0;
+  status said = status::ok;
+  std::thread looks([&] {
+    while (old != 2 && said == status::ok)
+      said = compare_swap(ep, 1, word(), std::uint64_t{1}, std::uint64_t{3}, &old);
+    EXPECT_EQ(data, 42u);
+  });
+  data = 42;
+  wqe::word_at<std::uint64_t>(job.word(1, 0)).store(2, std::memory_order_release);
+  looks.join();
+  EXPECT_EQ(said, status::ok);
+  EXPECT_EQ(now(), 2u);
+}
+
 // More threads than places for old values.
 TEST_P(atomics, many_threads__each_sees_another_value) {
   constexpr std::uint64_t THREADS = 8;
