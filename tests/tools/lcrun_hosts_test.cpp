@@ -109,6 +109,15 @@ TEST_F(lcrun_hosts_test, hosts__first_failure_ends_all_and_is_said_once) {
   EXPECT_TRUE(all_gone(pids));
 }
 
+// Rank 0 is on its way out when rank 1 gives up, and over later; no signal changes how.
+TEST_F(lcrun_hosts_test, hosts__cause_that_is_known_behind_who_gave_up_is_said) {
+  launch run(on_hosts(
+      2, {"/bin/sh", "-c", "trap '' TERM; exec " + PROBE + " die 0 1000 exchange 1 exit 1 3"}));
+  EXPECT_EQ(run.finish(), 3) << run.err();
+  EXPECT_NE(run.err().find("lcrun: rank 1 (pid "), std::string::npos) << run.err();
+  EXPECT_NE(run.err().find("died of signal 9 (Killed)"), std::string::npos) << run.err();
+}
+
 TEST_F(lcrun_hosts_test, hosts__one_that_cannot_be_reached_is_named) {
   launch run(on_hosts(2, {PROBE, "exchange", "1"}, "127.0.0.1,down"));
   EXPECT_EQ(run.finish(), 255);

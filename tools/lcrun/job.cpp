@@ -195,6 +195,8 @@ void job::take_order(unsigned char order) {
     ++pages_asked_;
     ask_who_waits("on request");
   } else if (order == ORDER_END) {
+    // What made another host fail may be one that ends already, and be known here only later.
+    for (rank_process& p : ranks_) p.has_own_end = !ending_ && (p.is_over || is_exiting(p.pid));
     end_job();
   } else if (order == SIGUSR1) {
     pass_to_who_handles(order);
@@ -284,7 +286,7 @@ void job::report(const ending& e) {
   // but an agent may end with it as well.
   const bool told = !p.host.empty() && !e.by_signal && (e.number != 255 || p.has_told_end());
   if (!p.host.empty() && !told) text += ": is this host reachable?";
-  if (!ending_ && !asked_for && !told) say(text);
+  if ((!ending_ || p.has_own_end) && !asked_for && !told) say(text);
   if (status_ == 0) status_ = e.by_signal ? 128 + e.number : e.number;
   if (!opts_.keep_going) end_job();
 }

@@ -51,6 +51,7 @@ class job {
     bool is_over = false;
     bool by_signal = false;  // how it ended
     int end_number = 0;
+    bool has_own_end = false;  // its end had begun before others asked for that of the job
     std::unique_ptr<line_stream> out, err;
     std::string host;
     order_stream orders;  // to the agent there
