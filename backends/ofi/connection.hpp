@@ -134,6 +134,7 @@ class connection : public net::connected::connection {
   std::uint32_t missed_polls = 0;   // polls at that time, and
   std::uint32_t missed_dry = 0;     // of these, those that had found nothing
   std::uint64_t leaving_ticks = 0;  // when we were to say that we leave, behind writes
+  std::uint64_t broken_ticks = 0;   // when it failed and the peer was to hear that; 0: it has
 
  private:
   // Under lock_; others only look. edge ofi.counts: what was told is done before the count says so.

@@ -107,6 +107,13 @@ LCI_COLD errorcode_t device_queues::refuse(connection& on, work& one, long code)
   return drop(one, is_untold ? errorcode_t::retry_nomem : errorcode_t::done);
 }
 
+// Bytes that are free at once. Under the lock of sends.
+inline long device_queues::give(const connection& on, std::uint64_t word, const void* bytes,
+                                std::size_t size) noexcept {
+  return head_ != 0 ? fi_inject(queues_.ep.get(), bytes, size, on.peer)
+                    : fi_injectdata(queues_.ep.get(), bytes, size, word, on.peer);
+}
+
 errorcode_t device_queues::inject(connection& on, std::uint64_t word, const void* bytes,
                                   std::size_t size) noexcept {
   // As in post().
@@ -114,8 +121,7 @@ errorcode_t device_queues::inject(connection& on, std::uint64_t word, const void
     return on.refusal();
   if (!lock_sends()) [[unlikely]]
     return errorcode_t::retry_lock;
-  const long code = head_ != 0 ? fi_inject(queues_.ep.get(), bytes, size, on.peer)
-                               : fi_injectdata(queues_.ep.get(), bytes, size, word, on.peer);
+  const long code = give(on, word, bytes, size);
   unlock_sends();
   if (code == 0) [[likely]]
     return errorcode_t::done;
@@ -165,6 +171,21 @@ errorcode_t device_queues::send_packet(connection& on, std::uint64_t word, mem::
     return head_ != 0 ? fi_send(ep, at, head_ + size, local, on.peer, context)
                       : fi_senddata(ep, at, size, local, word, on.peer, context);
   });
+}
+
+// Not as a packet: nothing may be posted on it any more that completes. Who cannot be told so hears
+// nothing.
+LCI_COLD bool device_queues::say_failed(const connection& on) noexcept {
+  if (sizeof(note) > inject_) return true;
+  struct {
+    std::uint64_t head;
+    note said;
+  } last{word::make(me_, word::kind::note, 0), {.what = note::kind::disconnect, .count = 1}};
+  if (!lock_sends()) return false;
+  const long code = head_ != 0 ? give(on, last.head, &last, sizeof(last))
+                               : give(on, last.head, &last.said, sizeof(last.said));
+  unlock_sends();
+  return !is_again(code);
 }
 
 void device_queues::tell(int rank, const note& what) noexcept {

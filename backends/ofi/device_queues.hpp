@@ -39,7 +39,7 @@ class device_queues : public net::connected::device_queues<connection, note> {
   // The process of that rank is over: at the next look its connection here ends, once what it sent
   // has been read. That is all this says; peer_table has the state of the rank. why: outlives this.
   void miss(int rank, const char* why) noexcept {
-    // edge ofi.missed: the text before its address; partner is look_at().
+    // edge ofi.missed: the text before its address; partner is why_missed().
     missed_[static_cast<std::size_t>(rank)].store(why, std::memory_order_release);
   }
 
@@ -93,7 +93,14 @@ class device_queues : public net::connected::device_queues<connection, note> {
   }
 
  protected:
+  // Null: it is not.
+  const char* why_missed(const connection& on) const noexcept {
+    // edge ofi.missed: partner is miss().
+    return missed_[static_cast<std::size_t>(on.rank)].load(std::memory_order_acquire);
+  }
   bool send_note(int rank, const note& what) noexcept;
+  // To the peer of a connection that has failed here. False: not now.
+  bool say_failed(const connection& on) noexcept;
   errorcode_t send_copy(connection& on, std::uint64_t word, const void* head, std::size_t head_size,
                         const void* payload, std::size_t size) noexcept;
 
@@ -117,7 +124,7 @@ class device_queues : public net::connected::device_queues<connection, note> {
   errorcode_t refuse(connection& on, work& one, long code) noexcept;
   errorcode_t inject(connection& on, std::uint64_t word, const void* bytes,
                      std::size_t size) noexcept;
-
+  long give(const connection& on, std::uint64_t word, const void* bytes, std::size_t size) noexcept;
   void see_ends() noexcept;
 
   const bool locks_sends_;               // ofi_lock_mode

@@ -171,7 +171,7 @@ void event_queue::finish(net::sink& to, work& one, int error) noexcept {
   connection& on = *one.on;
   if (one.is_answered && error == 0) on.hear(now_);
   if (error != 0) [[unlikely]]
-    fail(to, on, meaning_of(error));
+    break_off(to, on, error);
   else if (one.is_write && domain_.how == delivery::asked && one.flush == 0 && !one.is_told)
       [[unlikely]]
     return flush(one);
@@ -254,16 +254,43 @@ void event_queue::take_note(net::sink& to, const note& what, connection& from) n
     case note::kind::flushed:
       return flushed(to, from, what.count);
     case note::kind::disconnect:
+      if (what.count != 0) return fail(to, from, "the connection has failed at the peer");
       return end(to, from, stage::left, net::connected::DISCONNECTED);
     case note::kind::keepalive:
       return;
   }
 }
 
+// By what the provider says here alone: the peer, whose process may live, would go on waiting for
+// what is dropped here.
+LCI_COLD void event_queue::break_off(net::sink& to, connection& on, int error) noexcept {
+  if (!on.was_end_reported) {
+    on.broken_ticks = base::cpu_ticks();
+    ++broken_;
+  }
+  fail(to, on, meaning_of(error));
+  look();
+}
+
+// A provider may have to connect once more for that, and a peer that has died need not hear.
+void event_queue::look() noexcept {
+  if (broken_ == 0) return;
+  const std::uint64_t now = base::cpu_ticks();
+  for_each([&](connection& on) {
+    if (on.broken_ticks == 0) return;
+    const bool is_late = now > on.broken_ticks + LEAVE_MS * base::ticks_per_ms();
+    if (!is_late && why_missed(on) == nullptr && !say_failed(on)) return;
+    on.broken_ticks = 0;
+    --broken_;
+  });
+}
+
 void event_queue::look_at(net::sink& to, connection& on) noexcept {
   const std::string_view why = why_over(on);
   if (!why.empty()) {
-    if (is_read_out(on)) fail(to, on, why);
+    if (!is_read_out(on)) return;
+    if (on.refused() != 0) return break_off(to, on, on.refused());
+    fail(to, on, why);
   } else if (on.state() == stage::ready && !calls_.is_watched(on.rank)) {
     keep_alive(on);
   }
@@ -272,10 +299,7 @@ void event_queue::look_at(net::sink& to, connection& on) noexcept {
 // Why the connection is to end; empty: it is not.
 std::string_view event_queue::why_over(const connection& on) const noexcept {
   if (on.refused() != 0) return meaning_of(on.refused());
-  // edge ofi.missed: partner is miss().
-  const char* const why =
-      missed_[static_cast<std::size_t>(on.rank)].load(std::memory_order_acquire);
-  if (why != nullptr) return why;
+  if (const char* const why = why_missed(on); why != nullptr) return why;
   // Others know that the rank has failed. Its connection ends also if it turns out to be ready.
   const bool is_called = on.state() == stage::calling;
   return on.missed_ticks != 0 || (is_called && on.is_known_failed()) ? "the rank has failed" : "";

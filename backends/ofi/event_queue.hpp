@@ -42,6 +42,8 @@ class event_queue final : public base_queue {
   void flush(work& one) noexcept;
   void flushed(net::sink& to, connection& from, std::uint64_t count) noexcept;
   void drop_posted(net::sink& to, connection& on, std::string_view reason) noexcept;
+  void break_off(net::sink& to, connection& on, int error) noexcept;
+  void look() noexcept;
   void look_at(net::sink& to, connection& on) noexcept;
   std::string_view why_over(const connection& on) const noexcept;
   bool is_read_out(connection& on) const noexcept;
@@ -50,6 +52,7 @@ class event_queue final : public base_queue {
   bool must_wait_for_writes(connection& on) const noexcept;
 
   std::uint32_t dry_ = 0;  // polls that found nothing
+  int broken_ = 0;         // connections of which the peer is to hear that they failed here
 };
 
 }  // namespace lci::ofi

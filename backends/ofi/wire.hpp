@@ -100,7 +100,7 @@ struct note {
     no_row = 4,      // nothing is
     withdrawn = 5,   // it has ended; generation 0: whatever I have said before may have
     keepalive = 6,   // are you there?
-    disconnect = 7,  // I leave
+    disconnect = 7,  // I leave; count 1: I live, but the connection has failed here
     flush = 8,       // say when you have this: writes before it are there, too
     flushed = 9,     // I have that one (count)
     ask_again = 10   // the answer where I could not tell you when it ends

@@ -89,5 +89,44 @@ TEST_F(connection_that_ends, by_a_post_that_is_refused_for_good) {
   expect_the_end_behind_the_news();
 }
 
+// At one end alone. The other one hears of it, whatever carries its word.
+TEST_F(connection_that_ends, by_a_refused_post_ends_at_the_peer) {
+  for (const std::size_t data_bytes : {8u, 4u}) {
+    test::fake_ofi_config config;
+    config.data_bytes = data_bytes;
+    fake().reset(config);
+    group_ = open(2);
+    meet(*group_, 0, 1);
+    fake().fail(data_bytes == 8 ? "fi_injectdata" : "fi_inject", 1, -FI_ENOTCONN);
+    EXPECT_EQ(send(*group_, 0, 1), errorcode_t::retry_nomem);
+    ASSERT_TRUE(until_gone(*group_, 1)) << "it waits for ever";
+    group_->settle();
+    for (const int rank : {0, 1}) {
+      ASSERT_EQ(group_->at(rank).seen().gone().size(), 1u);
+      EXPECT_FALSE(group_->at(rank).seen().gone()[0].orderly);
+    }
+    EXPECT_EQ(group_->at(1).seen().gone()[0].reason, "the connection has failed at the peer");
+    group_.reset();
+  }
+}
+
+// Where the network takes nothing at first, since it has to connect once more.
+TEST_F(connection_that_ends, by_a_stale_key_ends_at_the_peer) {
+  group_ = open(2);
+  key_ = group_->at(1).expose(there_.data(), there_.size());
+  group_->learn(0, 1, key_);
+  meet(*group_, 0, 1);
+  group_->settle();
+  ASSERT_EQ(group_->at(0).to().put(transfer_of(here_, key_, got_)), errorcode_t::posted);
+  group_->at(1).hide(key_);
+  group_->at(1).poll();
+  fake().fail("fi_injectdata", 1, -FI_EAGAIN, 3);
+  const test::recorder& seen = group_->at(0).seen();
+  ASSERT_TRUE(until_alone(*group_, 0, [&] { return !seen.gone().empty(); }));
+  EXPECT_EQ(got_.failed, 1);
+  ASSERT_TRUE(until_gone(*group_, 1)) << "it waits for ever";
+  EXPECT_FALSE(group_->at(1).seen().gone()[0].orderly);
+}
+
 }  // namespace
 }  // namespace lci::ofi
