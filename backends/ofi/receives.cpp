@@ -5,12 +5,6 @@
 #include "lci/errors.hpp"
 
 namespace lci::ofi {
-namespace {
-
-constexpr std::size_t MOST = 256;
-
-}  // namespace
-
 receives::receives(const queues& on, const opened_domain& domain, regions& memory,
                    mem::packet_pool& packets, std::size_t most)
     : ep_(on.ep.get()),

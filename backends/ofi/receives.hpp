@@ -15,6 +15,7 @@ namespace lci::ofi {
 
 class receives {
  public:
+  static constexpr int MOST = 256;
   struct place : ticket {
     place() noexcept : ticket(kind::receive) {}
     mem::packet* packet = nullptr;

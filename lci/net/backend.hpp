@@ -118,8 +118,8 @@ struct arrival {
 enum class verdict : std::uint8_t {
   taken,  // data has been used or copied
   kept,  // arrival::packet now belongs to the receiver, which returns it with mem::release_packet()
-  deferred  // cannot be taken now; the same message comes again at a later poll, nothing behind it
-            // overtakes
+  deferred  // cannot be taken now; the same message comes again at a later poll. No message and no
+            // immediate behind it overtakes; what this rank has posted may complete meanwhile
 };
 
 // Called from poll(), in the polling thread, and from poll_beside(). Implementations do not throw:

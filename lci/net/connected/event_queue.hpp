@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -97,6 +98,8 @@ class event_queue : public Queues {
   // Where the next batch goes. In front of it there is a place for each event that is presented
   // now: it may be deferred and come back.
   Event* next_batch() noexcept { return first_ = end_ = ring_ + nesting_ - 1; }
+  // How many more events may be read to end_ while a message is deferred.
+  int room_behind() const noexcept { return static_cast<int>(std::end(ring_) - end_); }
   // A message. False: it was deferred, and what it came in is still in use.
   [[gnu::always_inline]] bool deliver(sink& to, const arrival& message,
                                       typename Queues::place& into) noexcept {
@@ -214,7 +217,7 @@ class event_queue : public Queues {
   typename Queues::place* presenting_ =
       nullptr;  // of the message that a sink looks at; null once it polls
   std::uint64_t next_look_ = 0;
-  Event ring_[MOST_NESTED + BATCH];
+  Event ring_[MOST_NESTED + BATCH + Queues::READ_AHEAD];
 };
 
 }  // namespace lci::net::connected
