@@ -62,12 +62,12 @@ class connection : public net::connected::connection {
     if (!one.is_told) count(one, ~0u);
     return !one.is_told;
   }
-  // What one held that nobody was told of, now that the connection has ended. Its place in the list
-  // stays until the provider is done with it. It may be anybody's again as soon as the lock is
-  // free: the post that it is for may be under way still, and be refused.
+  // One that nobody was told of, now that the connection has ended. It keeps its place in the list
+  // and what it holds until the provider is done with it. That may be as soon as the lock is free:
+  // the post that it is for may be under way still, and be refused.
   struct untold {
     holding held;
-    work* done;  // the provider was done with it: it is the caller's; null: it was not
+    work* done;  // the provider was done with it: all is the caller's; null: it was not
   };
   std::optional<untold> take_untold() noexcept {
     const std::lock_guard lock(lock_);
@@ -78,8 +78,6 @@ class connection : public net::connected::connection {
     one.is_told = true;
     count(one, ~0u);
     untold out{one, nullptr};
-    one.packet = nullptr;
-    one.key = 0;
     if (one.flush != 0) {
       works_.erase(at);
       out.done = &one;
@@ -99,11 +97,15 @@ class connection : public net::connected::connection {
     if (found != nullptr) leave(*found);
     return found;
   }
-  // No user is told of what is posted.
+  // No user is told of what is posted. Nor do packets go home: their pool may have gone by then.
+  // Their memory stays, so the provider may read them still.
   void forget_users() noexcept {
     const std::lock_guard lock(lock_);
-    for (work& one : works_)
-      if (one.what == purpose::user) one.context = nullptr;
+    for (work& one : works_) {
+      if (one.what != purpose::user || one.is_told) continue;
+      one.context = nullptr;
+      one.packet = nullptr;
+    }
   }
   // Everything that the provider has not given back, when its endpoint is closed.
   template <class F>

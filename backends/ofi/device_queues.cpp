@@ -72,8 +72,7 @@ device_queues::~device_queues() {
   receives_.give_back();
   for_each([&](connection& on) {
     on.for_each([&](work& left) {
-      if (left.packet != nullptr) mem::release_packet(arena_, left.packet);
-      memory_.remove(left.key);
+      give_back_late(left);
       works_.put(&left);
     });
   });
@@ -102,9 +101,21 @@ errorcode_t device_queues::drop(work& one, errorcode_t answer) noexcept {
 // The provider did not take it. For good: the peer is given up at the next look.
 LCI_COLD errorcode_t device_queues::refuse(connection& on, work& one, long code) noexcept {
   if (!is_again(code)) on.set_refused(static_cast<int>(-code));
-  // Its end may have been told meanwhile, since the connection has ended: then it counts as posted.
-  const bool is_untold = on.leave(one);
-  return drop(one, is_untold ? errorcode_t::retry_nomem : errorcode_t::done);
+  return take_back(on, one, errorcode_t::retry_nomem);
+}
+
+// Its end may have been told meanwhile, since the connection has ended: then it counts as posted,
+// and what it holds is ours.
+LCI_COLD errorcode_t device_queues::take_back(connection& on, work& one,
+                                              errorcode_t answer) noexcept {
+  if (on.leave(one)) return drop(one, answer);
+  give_back_late(one);
+  return drop(one, errorcode_t::done);
+}
+
+LCI_COLD void device_queues::give_back_late(const holding& one) noexcept {
+  if (one.packet != nullptr) mem::release_late(arena_, one.packet);
+  if (one.key != 0) memory_.remove(one.key);
 }
 
 // Bytes that are free at once. Under the lock of sends.

@@ -59,11 +59,8 @@ class device_queues : public net::connected::device_queues<connection, note> {
     // What was lost must not be followed by what came after it: a look ends the connection.
     if (on.refused() != 0 || !on.enter(one)) [[unlikely]]
       return drop(one, on.refusal());
-    if (!lock_sends()) [[unlikely]] {
-      // As in refuse().
-      const bool is_untold = on.leave(one);
-      return drop(one, is_untold ? errorcode_t::retry_lock : errorcode_t::done);
-    }
+    if (!lock_sends()) [[unlikely]]
+      return take_back(on, one, errorcode_t::retry_lock);
     const long code = call(queues_.ep.get(), static_cast<ticket*>(&one));
     unlock_sends();
     if (code == 0) [[likely]]
@@ -94,6 +91,8 @@ class device_queues : public net::connected::device_queues<connection, note> {
   }
 
  protected:
+  // What one held of which the end was told before.
+  void give_back_late(const holding& one) noexcept;
   // Null: it is not.
   const char* why_missed(const connection& on) const noexcept {
     // edge ofi.missed: partner is miss().
@@ -122,6 +121,7 @@ class device_queues : public net::connected::device_queues<connection, note> {
     if (locks_sends_) sends_.unlock();
   }
   errorcode_t drop(work& one, errorcode_t answer) noexcept;
+  errorcode_t take_back(connection& on, work& one, errorcode_t answer) noexcept;
   errorcode_t refuse(connection& on, work& one, long code) noexcept;
   errorcode_t inject(connection& on, std::uint64_t word, const void* bytes,
                      std::size_t size) noexcept;

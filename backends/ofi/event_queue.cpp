@@ -202,7 +202,10 @@ void event_queue::finish(net::sink& to, work& one, int error) noexcept {
   else if (one.is_write && domain_.how == delivery::asked && one.flush == 0 && !one.is_told)
       [[unlikely]]
     return flush(one);
-  if (on.leave(one)) tell_end(to, on, one, error == 0 ? "" : meaning_of(error));
+  if (on.leave(one)) [[likely]]
+    tell_end(to, on, one, error == 0 ? "" : meaning_of(error));
+  else
+    give_back_late(one);
   works_.put(&one);
 }
 
@@ -211,6 +214,11 @@ void event_queue::tell_end(net::sink& to, connection& on, const holding& one,
                            std::string_view error) noexcept {
   if (one.packet != nullptr) mem::release_packet(arena_, one.packet);
   if (one.key != 0) memory_.remove(one.key);
+  tell_user(to, on, one, error);
+}
+
+void event_queue::tell_user(net::sink& to, connection& on, const holding& one,
+                            std::string_view error) noexcept {
   if (one.what == purpose::keepalive) on.is_asked = false;
   if (one.what != purpose::user) return;
   if (one.context != nullptr) {
@@ -239,10 +247,15 @@ LCI_COLD void event_queue::flushed(net::sink& to, connection& from, std::uint64_
   }
 }
 
-// What is posted there will not end, or nobody knows when.
+// What is posted there will not end, or nobody knows when. What it holds is the provider's until
+// then: it may read a packet, or answer into a registration.
 void event_queue::drop_posted(net::sink& to, connection& on, std::string_view reason) noexcept {
   while (const auto one = on.take_untold()) {
-    if (one->done != nullptr) works_.put(one->done);
+    if (one->done == nullptr) {
+      tell_user(to, on, one->held, reason);
+      continue;
+    }
+    works_.put(one->done);
     tell_end(to, on, one->held, reason);
   }
 }

@@ -40,6 +40,8 @@ class event_queue final : public base_queue {
   void read_error(net::sink& to) noexcept;
   void finish(net::sink& to, work& one, int error) noexcept;
   void tell_end(net::sink& to, connection& on, const holding& one, std::string_view error) noexcept;
+  void tell_user(net::sink& to, connection& on, const holding& one,
+                 std::string_view error) noexcept;
   void flush(work& one) noexcept;
   void flushed(net::sink& to, connection& from, std::uint64_t count) noexcept;
   void drop_posted(net::sink& to, connection& on, std::string_view reason) noexcept;

@@ -361,6 +361,13 @@ LCI_COLD packet* packet_pool::held_near(const arena& own, void* payload) noexcep
              : nullptr;
 }
 
+bool packet_pool::owns(const packet* p) const noexcept { return shared_->store.has(p); }
+
+void release_late(arena& own, packet* p) noexcept {
+  if (!own.contains(p)) return return_borrowed(*p);
+  own.for_each<packet_pool>([p](packet_pool& one) { return one.owns(p) ? one.put(p) : void(); });
+}
+
 std::size_t packet_pool::allocated() const noexcept { return shared_->store.allocated(); }
 
 std::size_t packet_pool::outstanding() const noexcept {

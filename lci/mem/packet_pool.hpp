@@ -68,6 +68,9 @@ class packet_pool : public packet_home {
       restock_cold(p);
   }
 
+  // Whether it is one of this pool, to which its header may not point any more.
+  bool owns(const packet* p) const noexcept;
+
   // Lends the packet if another one may be lent: marks it `lent` and remembers it; get() and
   // reclaim() find it again once it is returned. False: over the cap, or the thread has no cache at
   // the moment; the packet stays `out` and with the caller.
@@ -146,5 +149,8 @@ inline void release_packet(const arena& own, packet* p) noexcept {
     return_borrowed(*p);
   }
 }
+// The same for one that was to be home already, so that its pool may have gone: then nobody gets
+// it.
+LCI_COLD void release_late(arena& own, packet* p) noexcept;
 
 }  // namespace lci::mem

@@ -99,6 +99,14 @@ bool packet_store::grow() noexcept {
   }
 }
 
+bool packet_store::has(const packet* p) noexcept {
+  const auto* const at = reinterpret_cast<const std::byte*>(p);
+  const std::lock_guard<std::mutex> growing(growing_);
+  return std::any_of(chunks_.begin(), chunks_.end(), [&](const chunk& one) {
+    return at >= one.start && at < one.start + one.packets * stride_;
+  });
+}
+
 std::uint32_t packet_store::take_credits(std::uint32_t wanted) noexcept {
   const std::lock_guard<base::spinlock> lock(lock_);
   // While few are left, a thread gets few, so that one thread does not hold all of the last ones.

@@ -35,6 +35,8 @@ class packet_store {
   std::uint32_t take_credits(std::uint32_t wanted) noexcept;
   void return_credits(std::uint32_t n) noexcept;
 
+  // Whether it was cut from this memory.
+  bool has(const packet* p) noexcept;
   std::size_t allocated() const noexcept { return cut_.load(std::memory_order_relaxed); }
   std::size_t pooled() const noexcept { return stored_.load(std::memory_order_relaxed); }
   // The memory goes back to the arena with the store only if this is called.
