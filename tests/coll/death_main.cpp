@@ -35,9 +35,9 @@ void collective(const std::string& which) {
 
 std::atomic<int> others{0};  // that have heard
 
-// The collective and progress each report the loss. A broken barrier that is not waited for may be
-// told to go on by a message that was under way, and then needs a survivor that has left. None
-// leaves before we have told it.
+// The collective and progress each report the loss. What was under way of the collective may need a
+// survivor that has left: a message that it will not receive any more, or the rest of a broken
+// barrier that is not waited for. None leaves before we have told it.
 void progress_after_loss(int dead, const std::vector<bool>& may_leave) {
   try {
     lci::progress();
@@ -48,7 +48,7 @@ void progress_after_loss(int dead, const std::vector<bool>& may_leave) {
 }
 
 // Tells the survivors, and waits until they have told us.
-void wait_for_survivors(lci::rcomp_t heard, int dead, bool may_need_survivors) {
+void wait_for_survivors(lci::rcomp_t heard, int dead) {
   const int me = lci::get_rank_me(), n = lci::get_rank_n();
   char nothing = 0;
   std::vector<bool> may_leave(static_cast<std::size_t>(n));
@@ -56,7 +56,7 @@ void wait_for_survivors(lci::rcomp_t heard, int dead, bool may_need_survivors) {
     if (rank == me || rank == dead) continue;
     while (lci::post_am(rank, &nothing, 1, lci::COMP_NULL_RETRY, heard).is_retry())
       progress_after_loss(dead, may_leave);
-    may_leave[static_cast<std::size_t>(rank)] = may_need_survivors;
+    may_leave[static_cast<std::size_t>(rank)] = true;
   }
   while (others != n - 2) progress_after_loss(dead, may_leave);
 }
@@ -85,7 +85,7 @@ int main(int, char** argv) {
     heard_of = error.failed_rank();
     std::printf("rank %d heard that rank %d died\n", me, heard_of);
   }
-  wait_for_survivors(heard, heard_of, std::string(argv[1]) == "barrier_later");
+  wait_for_survivors(heard, heard_of);
   lci::deregister_rcomp(heard);
   lci::free_comp(&handler);
   lci::g_runtime_fina();
