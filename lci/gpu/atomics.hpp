@@ -165,6 +165,17 @@ LCI_ANYWHERE constexpr std::uint64_t bits_of(T value) noexcept {
   return static_cast<typename word_of<T>::type>(value);
 }
 
+template <class T>
+LCI_ANYWHERE constexpr atomic_call call_of(atomic_kind kind, T value, T compare = T{}) noexcept {
+  return {kind, sizeof(T), bits_of(value), bits_of(compare)};
+}
+
+template <class Scope>
+LCI_ANYWHERE status start_by_leader(const endpoint_t& ep, int rank, const place_t& at,
+                                    const atomic_call& call, const place_t* old) noexcept {
+  return by_leader<Scope>([&] { return start_atomic<Scope>(ep, rank, at, call, old); });
+}
+
 template <class Scope, class T>
 LCI_ANYWHERE status do_by_leader(const endpoint_t& ep, int rank, const place_t& at,
                                  const atomic_call& call, T* old) noexcept {
@@ -179,56 +190,54 @@ LCI_ANYWHERE status do_by_leader(const endpoint_t& ep, int rank, const place_t& 
 template <class Scope = thread, class T>
 LCI_ANYWHERE status fetch_add(const endpoint_t& ep, int rank, const place_t& at, T value,
                               const place_t& old) noexcept {
-  const detail::atomic_call call{detail::atomic_kind::add, sizeof(T), detail::bits_of(value), 0};
-  return by_leader<Scope>([&] { return detail::start_atomic<Scope>(ep, rank, at, call, &old); });
+  return detail::start_by_leader<Scope>(ep, rank, at,
+                                        detail::call_of(detail::atomic_kind::add, value), &old);
 }
 template <class Scope = thread, class T>
 LCI_ANYWHERE status fetch_add(const endpoint_t& ep, int rank, const place_t& at, T value,
                               T* old) noexcept {
-  const detail::atomic_call call{detail::atomic_kind::add, sizeof(T), detail::bits_of(value), 0};
-  return detail::do_by_leader<Scope>(ep, rank, at, call, old);
+  return detail::do_by_leader<Scope>(ep, rank, at, detail::call_of(detail::atomic_kind::add, value),
+                                     old);
 }
 template <class Scope = thread, class T>
 LCI_ANYWHERE status add(const endpoint_t& ep, int rank, const place_t& at, T value) noexcept {
-  const detail::atomic_call call{detail::atomic_kind::add, sizeof(T), detail::bits_of(value), 0};
-  return by_leader<Scope>([&] { return detail::start_atomic<Scope>(ep, rank, at, call, nullptr); });
+  return detail::start_by_leader<Scope>(ep, rank, at,
+                                        detail::call_of(detail::atomic_kind::add, value), nullptr);
 }
 
 // Writes `value` if the word is `expected`.
 template <class Scope = thread, class T>
 LCI_ANYWHERE status compare_swap(const endpoint_t& ep, int rank, const place_t& at, T expected,
                                  T value, const place_t& old) noexcept {
-  const detail::atomic_call call{detail::atomic_kind::compare_swap, sizeof(T),
-                                 detail::bits_of(value), detail::bits_of(expected)};
-  return by_leader<Scope>([&] { return detail::start_atomic<Scope>(ep, rank, at, call, &old); });
+  return detail::start_by_leader<Scope>(
+      ep, rank, at, detail::call_of(detail::atomic_kind::compare_swap, value, expected), &old);
 }
 template <class Scope = thread, class T>
 LCI_ANYWHERE status compare_swap(const endpoint_t& ep, int rank, const place_t& at, T expected,
                                  T value, T* old) noexcept {
-  const detail::atomic_call call{detail::atomic_kind::compare_swap, sizeof(T),
-                                 detail::bits_of(value), detail::bits_of(expected)};
-  return detail::do_by_leader<Scope>(ep, rank, at, call, old);
+  return detail::do_by_leader<Scope>(
+      ep, rank, at, detail::call_of(detail::atomic_kind::compare_swap, value, expected), old);
 }
 
 // Writes `value`.
 template <class Scope = thread, class T>
 LCI_ANYWHERE status swap(const endpoint_t& ep, int rank, const place_t& at, T value,
                          const place_t& old) noexcept {
-  const detail::atomic_call call{detail::atomic_kind::swap, sizeof(T), detail::bits_of(value), 0};
-  return by_leader<Scope>([&] { return detail::start_atomic<Scope>(ep, rank, at, call, &old); });
+  return detail::start_by_leader<Scope>(ep, rank, at,
+                                        detail::call_of(detail::atomic_kind::swap, value), &old);
 }
 template <class Scope = thread, class T>
 LCI_ANYWHERE status swap(const endpoint_t& ep, int rank, const place_t& at, T value,
                          T* old) noexcept {
-  const detail::atomic_call call{detail::atomic_kind::swap, sizeof(T), detail::bits_of(value), 0};
-  return detail::do_by_leader<Scope>(ep, rank, at, call, old);
+  return detail::do_by_leader<Scope>(ep, rank, at,
+                                     detail::call_of(detail::atomic_kind::swap, value), old);
 }
 
 // Writes `value`. No value comes back.
 template <class Scope = thread, class T>
 LCI_ANYWHERE status set(const endpoint_t& ep, int rank, const place_t& at, T value) noexcept {
-  const detail::atomic_call call{detail::atomic_kind::swap, sizeof(T), detail::bits_of(value), 0};
-  return by_leader<Scope>([&] { return detail::start_atomic<Scope>(ep, rank, at, call, nullptr); });
+  return detail::start_by_leader<Scope>(ep, rank, at,
+                                        detail::call_of(detail::atomic_kind::swap, value), nullptr);
 }
 
 // Reads the word. Into registered memory: fetch_add() of 0.
@@ -242,57 +251,57 @@ LCI_ANYWHERE status fetch(const endpoint_t& ep, int rank, const place_t& at, T* 
 template <class Scope = thread, class T>
 LCI_ANYWHERE status fetch_and(const endpoint_t& ep, int rank, const place_t& at, T value,
                               const place_t& old) noexcept {
-  const detail::atomic_call call{detail::atomic_kind::and_, sizeof(T), detail::bits_of(value), 0};
-  return by_leader<Scope>([&] { return detail::start_atomic<Scope>(ep, rank, at, call, &old); });
+  return detail::start_by_leader<Scope>(ep, rank, at,
+                                        detail::call_of(detail::atomic_kind::and_, value), &old);
 }
 template <class Scope = thread, class T>
 LCI_ANYWHERE status fetch_and(const endpoint_t& ep, int rank, const place_t& at, T value,
                               T* old) noexcept {
-  const detail::atomic_call call{detail::atomic_kind::and_, sizeof(T), detail::bits_of(value), 0};
-  return detail::do_by_leader<Scope>(ep, rank, at, call, old);
+  return detail::do_by_leader<Scope>(ep, rank, at,
+                                     detail::call_of(detail::atomic_kind::and_, value), old);
 }
 template <class Scope = thread, class T>
 LCI_ANYWHERE status and_(const endpoint_t& ep, int rank, const place_t& at, T value) noexcept {
-  const detail::atomic_call call{detail::atomic_kind::and_, sizeof(T), detail::bits_of(value), 0};
-  return by_leader<Scope>([&] { return detail::start_atomic<Scope>(ep, rank, at, call, nullptr); });
+  return detail::start_by_leader<Scope>(ep, rank, at,
+                                        detail::call_of(detail::atomic_kind::and_, value), nullptr);
 }
 
 // Sets the bits of `value`.
 template <class Scope = thread, class T>
 LCI_ANYWHERE status fetch_or(const endpoint_t& ep, int rank, const place_t& at, T value,
                              const place_t& old) noexcept {
-  const detail::atomic_call call{detail::atomic_kind::or_, sizeof(T), detail::bits_of(value), 0};
-  return by_leader<Scope>([&] { return detail::start_atomic<Scope>(ep, rank, at, call, &old); });
+  return detail::start_by_leader<Scope>(ep, rank, at,
+                                        detail::call_of(detail::atomic_kind::or_, value), &old);
 }
 template <class Scope = thread, class T>
 LCI_ANYWHERE status fetch_or(const endpoint_t& ep, int rank, const place_t& at, T value,
                              T* old) noexcept {
-  const detail::atomic_call call{detail::atomic_kind::or_, sizeof(T), detail::bits_of(value), 0};
-  return detail::do_by_leader<Scope>(ep, rank, at, call, old);
+  return detail::do_by_leader<Scope>(ep, rank, at, detail::call_of(detail::atomic_kind::or_, value),
+                                     old);
 }
 template <class Scope = thread, class T>
 LCI_ANYWHERE status or_(const endpoint_t& ep, int rank, const place_t& at, T value) noexcept {
-  const detail::atomic_call call{detail::atomic_kind::or_, sizeof(T), detail::bits_of(value), 0};
-  return by_leader<Scope>([&] { return detail::start_atomic<Scope>(ep, rank, at, call, nullptr); });
+  return detail::start_by_leader<Scope>(ep, rank, at,
+                                        detail::call_of(detail::atomic_kind::or_, value), nullptr);
 }
 
 // Turns the bits of `value` over.
 template <class Scope = thread, class T>
 LCI_ANYWHERE status fetch_xor(const endpoint_t& ep, int rank, const place_t& at, T value,
                               const place_t& old) noexcept {
-  const detail::atomic_call call{detail::atomic_kind::xor_, sizeof(T), detail::bits_of(value), 0};
-  return by_leader<Scope>([&] { return detail::start_atomic<Scope>(ep, rank, at, call, &old); });
+  return detail::start_by_leader<Scope>(ep, rank, at,
+                                        detail::call_of(detail::atomic_kind::xor_, value), &old);
 }
 template <class Scope = thread, class T>
 LCI_ANYWHERE status fetch_xor(const endpoint_t& ep, int rank, const place_t& at, T value,
                               T* old) noexcept {
-  const detail::atomic_call call{detail::atomic_kind::xor_, sizeof(T), detail::bits_of(value), 0};
-  return detail::do_by_leader<Scope>(ep, rank, at, call, old);
+  return detail::do_by_leader<Scope>(ep, rank, at,
+                                     detail::call_of(detail::atomic_kind::xor_, value), old);
 }
 template <class Scope = thread, class T>
 LCI_ANYWHERE status xor_(const endpoint_t& ep, int rank, const place_t& at, T value) noexcept {
-  const detail::atomic_call call{detail::atomic_kind::xor_, sizeof(T), detail::bits_of(value), 0};
-  return by_leader<Scope>([&] { return detail::start_atomic<Scope>(ep, rank, at, call, nullptr); });
+  return detail::start_by_leader<Scope>(ep, rank, at,
+                                        detail::call_of(detail::atomic_kind::xor_, value), nullptr);
 }
 
 }  // namespace lci::gpu
