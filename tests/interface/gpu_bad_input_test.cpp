@@ -287,9 +287,7 @@ TEST_P(gpu_failed_request, message_too_long_for_a_queue__is_dropped_and_said) {
 
 INSTANTIATE_TEST_SUITE_P(by, gpu_failed_request,
                          testing::Values(attr_gpu_proxy_t::progress, attr_gpu_proxy_t::thread),
-                         [](const auto& param) {
-                           return param.param == attr_gpu_proxy_t::progress ? "progress" : "thread";
-                         });
+                         proxy_name);
 
 }  // namespace
 }  // namespace interface_test

@@ -90,10 +90,7 @@ TEST_P(gpu_calls, barrier__everybody_sees_what_all_did_before) {
 INSTANTIATE_TEST_SUITE_P(by, gpu_calls,
                          testing::Values(lci::attr_gpu_proxy_t::progress,
                                          lci::attr_gpu_proxy_t::thread),
-                         [](const auto& param) {
-                           return param.param == lci::attr_gpu_proxy_t::progress ? "progress"
-                                                                                 : "thread";
-                         });
+                         proxy_name);
 
 }  // namespace
 }  // namespace interface_test

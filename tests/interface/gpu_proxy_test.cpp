@@ -390,10 +390,7 @@ TEST_P(gpu_proxy, many_threads__none_lost_none_doubled_and_in_order) {
 INSTANTIATE_TEST_SUITE_P(by, gpu_proxy,
                          testing::Values(lci::attr_gpu_proxy_t::progress,
                                          lci::attr_gpu_proxy_t::thread),
-                         [](const auto& param) {
-                           return param.param == lci::attr_gpu_proxy_t::progress ? "progress"
-                                                                                 : "thread";
-                         });
+                         proxy_name);
 
 }  // namespace
 }  // namespace interface_test

@@ -2,6 +2,8 @@
 // calls of kernels, with an endpoint made for them, while the main thread makes progress.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <atomic>
 #include <exception>
 #include <functional>
@@ -37,6 +39,11 @@ inline void run_kernel(int count, const std::function<void(int)>& body) {
 }
 inline void run_kernel(const std::function<void()>& body) {
   run_kernel(1, [&](int) { body(); });
+}
+
+// Of a test that is run with each proxy.
+inline const char* proxy_name(const testing::TestParamInfo<lci::attr_gpu_proxy_t>& with) {
+  return with.param == lci::attr_gpu_proxy_t::progress ? "progress" : "thread";
 }
 
 // An endpoint for threads, of the running test's device.

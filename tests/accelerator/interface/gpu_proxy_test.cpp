@@ -147,10 +147,7 @@ TEST_P(gpu_proxy_memory, messages__go_from_it_and_into_it) {
 INSTANTIATE_TEST_SUITE_P(by, gpu_proxy_memory,
                          testing::Values(lci::attr_gpu_proxy_t::progress,
                                          lci::attr_gpu_proxy_t::thread),
-                         [](const auto& param) {
-                           return param.param == lci::attr_gpu_proxy_t::progress ? "progress"
-                                                                                 : "thread";
-                         });
+                         interface_test::proxy_name);
 
 // What a kernel is given: it reaches memory of its GPU, and no thread may use it.
 TEST(gpu_proxy_endpoint, of_a_gpu__is_for_its_kernels) {
