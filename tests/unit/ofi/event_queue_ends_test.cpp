@@ -13,13 +13,17 @@ class connection_that_ends : public on_a_network {
  protected:
   static constexpr std::size_t SENT = 3;
 
-  // Rank 1 has sent, and a get of rank 0 is complete; rank 0 has read none of it.
-  void open_with_news() {
+  // Two ranks that have met; rank 0 knows memory of rank 1.
+  void open_with_memory() {
     group_ = open(2);
     key_ = group_->at(1).expose(there_.data(), there_.size());
     group_->learn(0, 1, key_);
     meet(*group_, 0, 1);
     group_->settle();
+  }
+  // Rank 1 has sent, and a get of rank 0 is complete; rank 0 has read none of it.
+  void open_with_news() {
+    open_with_memory();
     before_ = group_->at(0).seen().arrived();
     ASSERT_EQ(group_->at(0).to().get(transfer_of(here_, key_, got_)), errorcode_t::posted);
     for (int i = 0; i < 10; ++i) group_->at(1).poll();
@@ -54,11 +58,7 @@ TEST_F(connection_that_ends, by_a_rank_that_leaves_behind_its_writes) {
   config.keeps_order = false;
   config.late = 3;
   fake().reset(config);
-  group_ = open(2);
-  key_ = group_->at(1).expose(there_.data(), there_.size());
-  group_->learn(0, 1, key_);
-  meet(*group_, 0, 1);
-  group_->settle();
+  open_with_memory();
   ASSERT_EQ(group_->at(0).to().put_imm(transfer_of(here_, key_, got_)), errorcode_t::posted);
   // Rank 1 reads nothing until rank 0 would have said so.
   const std::size_t reads = fake().calls("fi_cq_read");
@@ -112,11 +112,7 @@ TEST_F(connection_that_ends, by_a_refused_post_ends_at_the_peer) {
 
 // Where the network takes nothing at first, since it has to connect once more.
 TEST_F(connection_that_ends, by_a_stale_key_ends_at_the_peer) {
-  group_ = open(2);
-  key_ = group_->at(1).expose(there_.data(), there_.size());
-  group_->learn(0, 1, key_);
-  meet(*group_, 0, 1);
-  group_->settle();
+  open_with_memory();
   ASSERT_EQ(group_->at(0).to().put(transfer_of(here_, key_, got_)), errorcode_t::posted);
   group_->at(1).hide(key_);
   group_->at(1).poll();
