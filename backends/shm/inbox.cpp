@@ -267,7 +267,7 @@ std::size_t inbox::drain_all(net::sink& to, std::size_t max) noexcept {
 void inbox::join(side_inbox& own) noexcept { sides_.join(own, active_); }
 
 void inbox::settle() noexcept {
-  state_ &= ~OWES;
+  state_ &= ~UNSETTLED;
   for (rx_lane* const lane : active_) lane->settle();
 }
 

@@ -39,7 +39,7 @@ class inbox {
   bool is_more_due() noexcept;
   bool is_idle() const noexcept;
   // What an idle poll does in the end, if it is to.
-  bool is_to_settle() const noexcept { return (state_ & OWES) != 0; }
+  bool is_to_settle() const noexcept { return (state_ & UNSETTLED) != 0; }
   void settle() noexcept;
   // The same of all lanes, by who knows that no thread polls. Before the fabric leaves.
   void settle_all() noexcept;
@@ -108,9 +108,9 @@ class inbox {
   // sends with a fence behind its streams lies in that one, and they lie in a later one.
   std::size_t next_ = 1;
   // What a poll may have to do beside looking at the active lanes; in one word, for one test.
-  static constexpr std::uint32_t DUE = 1;     // prepare()
-  static constexpr std::uint32_t SILENT = 2;  // there are silent lanes
-  static constexpr std::uint32_t OWES = 4;    // some lane owes slots, perhaps
+  static constexpr std::uint32_t DUE = 1;        // prepare()
+  static constexpr std::uint32_t SILENT = 2;     // there are silent lanes
+  static constexpr std::uint32_t UNSETTLED = 4;  // some lane has slots to hand back, perhaps
   std::uint32_t state_ = 0;
   // Each lane is in one of the two, or lent (side_inboxes); both have room for all.
   std::vector<rx_lane*> active_;
@@ -199,7 +199,7 @@ inline std::size_t inbox::poll(net::sink& to, std::size_t max) noexcept {
   else
     n = drain_all(to, max);
   presenting_ = nullptr;
-  state_ |= OWES;
+  state_ |= UNSETTLED;
   if (!closing_.empty()) [[unlikely]] {
     if (depth_ == 1) n += close_lanes(to);
     if (!closing_.empty()) state_ |= DUE;
