@@ -83,7 +83,8 @@ class post_operation : public operation<Op, post_args, status_t, Run>,
   /// Default: true.
   Op&& allow_done(bool value) { return set(&post_args::allow_done, value); }
   /// Sets whether the post may return posted; if not, the call makes progress until the operation
-  /// is complete. Default: true.
+  /// is complete. A receive then waits for its message, unless its object is COMP_NULL_RETRY.
+  /// Default: true.
   Op&& allow_posted(bool value) { return set(&post_args::allow_posted, value); }
   /// Sets whether the post may return retry; if not, the library queues an operation that it cannot
   /// send now. Default: true.

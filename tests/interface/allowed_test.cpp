@@ -110,6 +110,39 @@ TEST(allowed, drained__is_false_with_an_open_receive_and_true_after_it) {
   EXPECT_TRUE(lci::cq_pop(cq).is_done());
 }
 
+// Programs do not expect retry of a receive that has an object. The message is sent by a handler
+// that runs inside the call, behind more messages than one round of progress takes.
+TEST(allowed, posted_false__a_receive_waits_for_its_message) {
+  static lci::rcomp_t hop;
+  static int left;
+  left = 100;
+  lci::comp_t handler = lci::alloc_handler([](lci::status_t status) {
+    std::free(status.buffer);
+    char out = 42;
+    if (--left != 0)
+      lci::post_am_x(world().rank, &out, 1, lci::COMP_NULL_RETRY, hop)
+          .device(world().device)
+          .allow_retry(false)();
+    else
+      lci::post_send_x(world().rank, &out, 1, 8, lci::COMP_NULL_RETRY)
+          .device(world().device)
+          .allow_retry(false)();
+  });
+  hop = lci::register_rcomp(handler);
+  owned_comp cq(lci::alloc_cq());
+  char in = 0;
+  insist(lci::post_am_x(world().rank, &in, 1, lci::COMP_NULL_RETRY, hop).device(world().device));
+  const lci::status_t got =
+      lci::post_recv_x(world().rank, &in, 1, 8, cq).device(world().device).allow_posted(false)();
+  EXPECT_TRUE(got.is_done()) << got.error.get_str();
+  EXPECT_EQ(in, 42);
+  EXPECT_TRUE(stays_empty(cq));
+  wait_until([] { return left == 0; });
+  barrier();
+  lci::deregister_rcomp(hop);
+  lci::free_comp(&handler);
+}
+
 TEST(allowed, post_comm__stands_for_each_operation) {
   inbox box;
   window memory(64);
