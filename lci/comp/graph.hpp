@@ -56,8 +56,9 @@ class graph final : public of_kind<attr_comp_type_t::graph>, public base::live_o
   // Calls the free functions of all nodes.
   ~graph() override;
 
-  // Throws argument_error while a round is on, or a node of the last one is still posted. Answers
-  // the state that it found.
+  // Throws argument_error while a round is on, or a node of the last one is still posted. A round
+  // that a failed function has cut short is not on once nothing of it is under way. Answers the
+  // state that it found.
   std::uint64_t must_not_run(const char* who) const;
   // Building. Each throws like must_not_run(), and argument_error for nodes of another graph.
   graph_node* add_node(graph_node_run_cb_t fn, void* value, graph_node_free_cb_t free_cb);
