@@ -54,18 +54,19 @@ class packet_pool : public packet_home {
     p->state.store(packet_state::pooled, std::memory_order_relaxed);
     restock(p);
   }
-  // The same for a packet that is `pooled` already: one that a packet_hand noted as returned.
+  // The same for a packet that is `pooled` already: one that a packet_hand noted as returned. All
+  // that needs a call is a tail call, so that nothing is kept across it.
   void restock(packet* p) noexcept {
     base::detail::thread_record* const me = base::detail::thread_record_tls;
     thread_cache* const mine = cache_of(me);
-    if (mine == nullptr || !mine->guard.enter_brief(me)) [[unlikely]]
+    if (mine == nullptr || !mine->guard.enter_brief_as_owner(me)) [[unlikely]]
       return restock_cold(p);
     const bool has_room = !mine->loaded.is_full();
     if (has_room) [[likely]]
       mine->loaded.push(p);
     base::owned::leave_brief(me);
     if (!has_room) [[unlikely]]
-      restock_cold(p);
+      return restock_cold(p);
   }
 
   // Whether it is one of this pool, to which its header may not point any more.
