@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t LIFELINE_LOOK_MS = 50;
 constexpr std::uint64_t LEAVE_MS = 500;
-constexpr char CANNOT_CALL[] = "it cannot be called";
+constexpr char CANNOT_CALL[] = "it cannot be reached";
 
 }  // namespace
 

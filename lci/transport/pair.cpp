@@ -124,7 +124,7 @@ void pair::call(const sockaddr_storage& to, socklen_t size, const boot::job_key&
       ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&to), size) == 0 ? 0 : errno;
   become(step::calling);
   if (error != 0 && error != EINPROGRESS && error != EINTR)
-    return peer_failed("it cannot be called: " + boot::errno_text(error));
+    return peer_failed("it cannot be reached: " + boot::errno_text(error));
   watch();
 }
 
@@ -171,7 +171,7 @@ bool pair::finish_call() {
                         static_cast<ssize_t>(hello.size()))
     error = errno;
   if (error != 0) {
-    peer_failed("it cannot be called: " + boot::errno_text(error));
+    peer_failed("it cannot be reached: " + boot::errno_text(error));
     return true;
   }
   become(step::greeting);
