@@ -67,7 +67,7 @@ void copy_batcher::make_resident_locked() noexcept {
     owned_kernel_ = std::make_unique<resident>(gpus_.at(ordinal_), wanted_);
     kernel_.store(owned_kernel_.get(), std::memory_order_release);  // edge cuda.resident_made
   } catch (const std::exception& error) {
-    base::log::warn("cuda", "GPU %d does without its resident copy kernel: %s", ordinal_,
+    base::log::warn("cuda", "GPU %d works without its resident copy kernel: %s", ordinal_,
                     error.what());
   }
 }

@@ -20,7 +20,8 @@ pages pages_of(void* host, std::size_t size) {
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto at = reinterpret_cast<std::uintptr_t>(host);
   if (size == 0 || at == 0 || at > UINTPTR_MAX - page || size > UINTPTR_MAX - page - at)
-    throw backend_error("cuda: queue memory of 0 bytes, at no address, or past the last one");
+    throw backend_error(
+        "cuda: queue memory of 0 bytes, at a null address, or beyond the last address");
   return {at & -page, (at + size + page - 1) & -page};
 }
 

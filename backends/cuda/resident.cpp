@@ -327,7 +327,7 @@ void resident::launch() noexcept {
   }
   if (!is_alone) {
     base::log::warn("cuda",
-                    "GPU %d does without its resident copy kernel: another process uses the GPU, "
+                    "GPU %d works without its resident copy kernel: another process uses the GPU, "
                     "and kernels of two processes take turns of milliseconds",
                     gpu_.facts().ordinal);
     return;

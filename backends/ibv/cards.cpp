@@ -199,7 +199,7 @@ void cards::take_events(std::size_t which) noexcept {
   }
   // Of a card that was taken out the kernel says no more.
   if ((errno == EIO || errno == ENODEV) && failure_.load(std::memory_order_relaxed) == nullptr) {
-    log::error("ibv", "%s is not there any more", card.name.c_str());
+    log::error("ibv", "%s was removed", card.name.c_str());
     fail(CARD_FAILED);
   }
 }

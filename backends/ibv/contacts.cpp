@@ -38,7 +38,7 @@ contact* contacts::find(int rank, const fabric_address& here) {
   const std::string text = book_.lookup(rank);
   if (text.empty()) return nullptr;
   if (!fabric_address::parse(text, who.address))
-    throw backend_error("ibv: the address of rank " + std::to_string(rank) + " makes no sense");
+    throw backend_error("ibv: the address of rank " + std::to_string(rank) + " is invalid");
   ibv_ah_attr path = path_to(who.address.where, where_);
   who.handle.reset(library().create_ah(pd_, &path));
   if (!who.handle)

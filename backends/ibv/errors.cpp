@@ -19,7 +19,7 @@ std::string_view meaning_of(ibv_wc_status status) noexcept {
     case IBV_WC_LOC_LEN_ERR:
       return "local length error: a message did not fit the receive buffer or the device's limit";
     case IBV_WC_LOC_QP_OP_ERR:
-      return "local queue pair error: no route to the peer, or a work request that makes no sense";
+      return "local queue pair error: no route to the peer, or an invalid work request";
     case IBV_WC_LOC_EEC_OP_ERR:
       return "local end-to-end context error";
     case IBV_WC_LOC_PROT_ERR:

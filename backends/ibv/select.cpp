@@ -29,7 +29,7 @@ selection choose_here(std::vector<port_facts>& all, const port_settings& setting
 // Empty when it could not be opened; then the facts say why.
 context_handle open_device(port_facts& port) {
   context_handle context;
-  port.why_not = "the device is gone";
+  port.why_not = "the device was removed";
   for (ibv_device* device : device_list()) {
     if (port.device != device->name) continue;
     context.reset(library().open_device(device));

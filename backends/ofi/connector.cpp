@@ -81,7 +81,7 @@ contact* connector::find(int rank) {
   const std::string text = book_.lookup(rank);
   if (text.empty()) return nullptr;
   if (!fabric_address::parse(text, who.address))
-    throw backend_error("ofi: the address of rank " + std::to_string(rank) + " makes no sense");
+    throw backend_error("ofi: the address of rank " + std::to_string(rank) + " is invalid");
   who.at = queues_.insert(domain_, who.address.name);
   who.is_watched.store(lifeline_->watch(rank, who.address), std::memory_order_relaxed);
   who.is_known = true;
@@ -124,7 +124,7 @@ void connector::hear_news(int rank, lifeline::news what) noexcept {
   who.is_watched.store(false, std::memory_order_relaxed);
   if (what == lifeline::news::ended || (what == lifeline::news::refused && !who.was_heard))
     return miss(rank, "its process is gone");
-  base::log::info("ofi", "rank %d cannot be watched; a firewall may be between us", rank);
+  base::log::info("ofi", "rank %d cannot be watched; a firewall may block the connection", rank);
 }
 
 // On a network that loses packets the questions of the kernel may be what was lost.
@@ -135,7 +135,7 @@ void connector::judge(int rank) noexcept {
   who.is_watched.store(is_watched, std::memory_order_relaxed);
   if (!is_doubted) return miss(rank, "its host is silent");
   base::log::info("ofi", "rank %d sends, but its host does not answer; %s", rank,
-                  is_watched ? "it is asked anew" : "it cannot be asked anew");
+                  is_watched ? "it is asked again" : "it cannot be asked again");
 }
 
 // So lately that its host cannot have been silent as long as the lifeline has heard nothing. Half
@@ -194,7 +194,7 @@ void connector::read_error() {
   }
   one.is_free = true;
   const std::string_view why = meaning_of(what.err);
-  base::log::info("ofi", "rank %d cannot be called: %.*s", one.to, static_cast<int>(why.size()),
+  base::log::info("ofi", "rank %d cannot be reached: %.*s", one.to, static_cast<int>(why.size()),
                   why.data());
   if (!is_watched(one.to)) miss(one.to, CANNOT_CALL);
 }

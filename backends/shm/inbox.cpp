@@ -46,7 +46,7 @@ LCI_COLD void inbox::stop(rx_lane& lane, std::uint64_t word, outcome why) noexce
   lane.kill();
   peers_.count_dropped();
   char text[64];
-  std::snprintf(text, sizeof(text), "it sent what makes no sense: kind %u, size %u",
+  std::snprintf(text, sizeof(text), "it sent an invalid record: kind %u, size %u",
                 static_cast<unsigned>(word >> 48 & 0xff),
                 static_cast<unsigned>(word >> 32 & 0xffff));
   peers_.fail(*lane.from, text);

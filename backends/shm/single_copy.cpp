@@ -57,7 +57,7 @@ const char* reason_of(copied c) noexcept {
     case copied::refused:
       return "the system forbids copies between the processes";
     case copied::failed:
-      return "the target's memory is not there any more";
+      return "the target's memory no longer exists";
   }
   return nullptr;
 }

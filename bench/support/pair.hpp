@@ -46,7 +46,7 @@ inline std::vector<std::size_t> numbers_in(const char* name, const std::string& 
         std::all_of(part.begin(), part.end(), [](char c) { return '0' <= c && c <= '9'; });
     const std::size_t number = has_digits_alone ? std::stoull(part) : 0;
     if (!has_digits_alone || number < least || number > most)
-      throw std::invalid_argument(std::string(name) + ": \"" + part + "\" is no number from " +
+      throw std::invalid_argument(std::string(name) + ": \"" + part + "\" is not a number from " +
                                   std::to_string(least) + " to " + std::to_string(most));
     numbers.push_back(number);
   }

@@ -23,7 +23,7 @@ static LCI_COLD void check_there_is_no_driver(const char* name, const void* buff
   // Relaxed: it guards nothing but the warning.
   if (!runtime::global().has_said_no_gpu.exchange(true, std::memory_order_relaxed))
     base::log::warn("api",
-                    "a post says MR_DEVICE in a process that uses no GPU: taken as host memory; "
+                    "a post says MR_DEVICE in a process that uses no GPU: treated as host memory; "
                     "said once");
 }
 

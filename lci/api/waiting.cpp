@@ -82,7 +82,7 @@ void throw_held_up(const proto::device_queues& queues, const char* what) {
 }
 
 void throw_waited_out(const proto::device_queues& queues, const char* what) {
-  throw handler_depth_error(std::string(what) + " inside a handler has heard nothing for " +
+  throw handler_depth_error(std::string(what) + " inside a handler has received nothing for " +
                             std::to_string(queues.engine().shared.max_handler_wait_s) +
                             " s, which is attribute max_handler_wait_s, and may wait for another "
                             "handler: " +
@@ -91,7 +91,7 @@ void throw_waited_out(const proto::device_queues& queues, const char* what) {
 
 void warn_held_up(const proto::device_queues& queues, const char* what) noexcept {
   base::log::warn("api",
-                  "%s inside a handler has heard nothing for a while; if it waits for another "
+                  "%s inside a handler has received nothing for a while; if it waits for another "
                   "handler it waits in vain: %u are inside each other, which is attribute "
                   "max_handler_depth, and %zu wait for this one to return; attribute "
                   "max_handler_wait_s, now %d, says after how many seconds that is an error",

@@ -277,7 +277,7 @@ void server::send(connection c, std::shared_ptr<const std::string> bytes, bool t
 void server::refuse(connection c, const std::string& why) {
   // Logged often enough to be noticed; a flood of strangers shall not become a flood of lines.
   if (refused_ < MOST_WARNINGS) log::warn("boot", "connection refused: %s", why.c_str());
-  if (++refused_ == MOST_WARNINGS) log::warn("boot", "more refusals will not be shown");
+  if (++refused_ == MOST_WARNINGS) log::warn("boot", "further refusals will not be shown");
   send(c, fail_frame(why), true);
   closed(c);
 }

@@ -109,7 +109,7 @@ void service::tell_failures() {
 // Logged often enough to be noticed; a flood of strangers shall not become a flood of lines.
 void service::refuse(long user) {
   if (refused_ < MOST_WARNINGS) log::warn("boot", "connection of user %ld refused", user);
-  if (++refused_ == MOST_WARNINGS) log::warn("boot", "more refusals will not be shown");
+  if (++refused_ == MOST_WARNINGS) log::warn("boot", "further refusals will not be shown");
 }
 
 void service::accept_all() {

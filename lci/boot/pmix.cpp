@@ -107,7 +107,7 @@ class pmix_board final : public board {
     abi::value* v = nullptr;
     const std::string call = "PMIx_Get of " + key;
     check(pmix_.get(&whose, key.c_str(), &limit, 1, &v), call.c_str());
-    if (v == nullptr) throw backend_error("pmix: " + call + " answered nothing");
+    if (v == nullptr) throw backend_error("pmix: " + call + " returned no value");
     return v;
   }
   void check(int rc, const char* call) const {

@@ -40,7 +40,7 @@ shared_bytes::shared_bytes(const base::descriptor& file, std::size_t size) : siz
   const int seals = ::fcntl(file.get(), F_GET_SEALS);
   if (seals < 0 || (seals & FIXED) != FIXED || ::fstat(file.get(), &now) != 0 || size == 0 ||
       static_cast<std::size_t>(now.st_size) < size)
-    throw backend_error("the launcher's file of set-up data is not what it should be");
+    throw backend_error("the launcher's file of set-up data is damaged");
   // All of it is read at once, so its pages are not faulted in one by one.
   at_ = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, file.get(), 0);
   if (at_ == MAP_FAILED)

@@ -292,7 +292,7 @@ gpu::key_t get_gpu_key(const get_gpu_key_args& a) {
   endpoint* const of = found.one.get();
   side* in = found.in;
   if (a.mr.is_empty() && a.mr.p_impl != nullptr)
-    throw argument_error("get_gpu_key: mr stands for a kind of memory and is no region");
+    throw argument_error("get_gpu_key: mr names a kind of memory, not a region");
   if (a.mr.p_impl == nullptr) {
     if (in == nullptr || a.runtime.p_impl != nullptr) {
       runtime_impl_t& given = api::find_runtime(a.runtime);

@@ -145,7 +145,7 @@ void device_impl_t::abandon_receives() noexcept {
   });
   const std::size_t left = proto::end_receives(taken, false);
   if (left != 0)
-    base::log::info("runtime", "a device was freed with %zu receives that no message had met",
+    base::log::info("runtime", "a device was freed with %zu receives that no message had matched",
                     left);
   // A receive that has met its message may be on its way over another device. What was given up is
   // not waited for again.
@@ -180,7 +180,7 @@ void device_impl_t::drain(const std::function<bool()>& is_over) noexcept {
     } catch (...) {
       // A handler may throw anything.
       if (!owner().is_let_go())
-        base::log::warn("runtime", "while a device was being freed: a handler has thrown");
+        base::log::warn("runtime", "while a device was being freed: a handler threw an exception");
     }
     // What other ranks would have to do for it is not waited for; one round has ended what is known
     // to have ended.

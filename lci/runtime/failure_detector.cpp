@@ -21,7 +21,7 @@ void failure_detector::look() noexcept {
     hear(now);
     std::erase_if(unconfirmed_, [&](const unconfirmed& one) { return is_settled(one, now); });
   } catch (const std::exception& problem) {
-    base::log::warn("runtime", "news of other ranks was lost: %s", problem.what());
+    base::log::warn("runtime", "a report about other ranks was lost: %s", problem.what());
   }
 }
 

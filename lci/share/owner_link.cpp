@@ -36,7 +36,7 @@ std::string system_text(int error) {
 }
 
 constexpr const char* OF_ANOTHER =
-    "belongs to another user than the handle says, or lets nobody look at it and does not serve";
+    "belongs to another user than the handle says, or hides itself in /proc and does not serve";
 
 // The administrator's, as it seems, is also a process that lets nobody look at it.
 uid_t user_of(int pid) {

@@ -67,9 +67,9 @@ void core::shut_down() noexcept {
   try {
     close();
   } catch (const std::exception& e) {  // of callbacks, which have all been run
-    log::warn("transport", "a callback has thrown: %s", e.what());
+    log::warn("transport", "a callback threw an exception: %s", e.what());
   } catch (...) {
-    log::warn("transport", "a callback has thrown");
+    log::warn("transport", "a callback threw an exception");
   }
 }
 

@@ -47,7 +47,7 @@ socket_address address_of(const std::string& text, int port) {
     out.size = sizeof v6;
     std::copy_n(reinterpret_cast<const char*>(&v6), sizeof v6, reinterpret_cast<char*>(&out.bytes));
   } else {
-    throw argument_error("transport: the address \"" + text + "\" is no numeric one");
+    throw argument_error("transport: the address \"" + text + "\" is not a numeric address");
   }
   if (boot::is_wildcard(reinterpret_cast<const sockaddr*>(&out.bytes)))
     throw argument_error("transport: " + text +
@@ -64,7 +64,7 @@ setup_options checked(setup_options options) {
     throw argument_error("transport: times and uses are not negative, and timeout_s is above 0");
   for (const std::string& one : options.providers)
     if (one != "shm" && one != "ibv" && one != "ofi")
-      throw argument_error("transport: the provider \"" + one + "\" is none of shm, ibv, ofi");
+      throw argument_error("transport: the provider \"" + one + "\" is not one of shm, ibv, ofi");
   address_of(options.address, 0);
   if (!options.key.empty()) static_cast<void>(boot::job_key(options.key));
   return options;
@@ -181,7 +181,7 @@ std::string hub::bind() {
 
 std::shared_ptr<pair> hub::connect(const std::string& text) {
   const url to = parse_url(text);
-  if (to.id == id()) throw argument_error("transport: this URL is of the same transport");
+  if (to.id == id()) throw argument_error("transport: this URL belongs to the same transport");
   if (to.key.empty() && options_.key.empty())
     throw argument_error("transport: the URL names no secret, and none was given in the options");
   peer& with = peers_[to.id];
@@ -310,7 +310,7 @@ void hub::accept_all() {
 // A flood of callers shall be no flood of lines.
 void hub::warn(const std::string& what) {
   if (warnings_++ < MOST_WARNINGS)
-    base::log::warn("transport", "nobody is let in for a while: %s", what.c_str());
+    base::log::warn("transport", "no caller is accepted for a while: %s", what.c_str());
 }
 
 // The listener is level-triggered: those who wait there would keep the descriptor busy.

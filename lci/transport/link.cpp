@@ -105,7 +105,7 @@ void link::tell(const link_message& one) {
   try {
     flush_messages();
     if (untold_.size() > MOST_UNTOLD)
-      throw backend_error("transport: the peer asks, and does not read the answers");
+      throw backend_error("transport: the peer asks, but does not read the answers");
   } catch (const std::exception&) {
     if (breach_ == nullptr) breach_ = std::current_exception();
   }

@@ -69,7 +69,7 @@ remote_buffer::remote_buffer(uint64_t address, size_t size, const std::string& k
 
 remote_buffer remote_buffer::of_key(const std::string& key) {
   const auto said = transports::read_key(key);
-  if (!said) throw argument_error("remote_buffer: the text is no key of a memory");
+  if (!said) throw argument_error("remote_buffer: the text is not a key of a memory");
   return remote_buffer(said->address, said->size, key);
 }
 
@@ -89,7 +89,7 @@ remote_buffer remote_buffer::parse(const std::string& text) {
   if (is_good) left.remove_prefix(BUFFER_START.size());
   is_good = is_good && take_hex(left, address) && take_hex(left, size) &&
             transports::read_key(left).has_value();
-  if (!is_good) throw argument_error("remote_buffer: the text is no remote buffer");
+  if (!is_good) throw argument_error("remote_buffer: the text is not a remote buffer");
   return remote_buffer(address, size, std::string(left));
 }
 
@@ -149,7 +149,7 @@ void memory::revoke(const std::string& key) {
   const auto said = transports::read_key(key);
   if (!said || !transports::is_own(key) || said->slot != static_cast<std::uint32_t>(state.id()) ||
       said->generation != static_cast<std::uint32_t>(state.id() >> 32))
-    throw argument_error("revoke: the text is no key of this memory");
+    throw argument_error("revoke: the text is not a key of this memory");
   state.withdraw(*said);
   for (const auto& core : state.users()) core->withdraw(state.id());
 }

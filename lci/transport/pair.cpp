@@ -246,12 +246,12 @@ void pair::handle(control_stream::frame&& got) {
     default:
       if (step_ != step::connected) return handle_setup(std::move(got));
   }
-  throw backend_error("the peer sent what does not belong here");
+  throw backend_error("the peer sent an unexpected frame");
 }
 
 void pair::keep_early(std::string&& message) {
   early_bytes_ += message.size() + control_stream::HEAD;
-  if (early_bytes_ > MOST_EARLY) throw backend_error("nobody takes the peer's messages here");
+  if (early_bytes_ > MOST_EARLY) throw backend_error("the peer's messages are not received here");
   early_.push_back(std::move(message));
 }
 
@@ -264,12 +264,12 @@ void pair::handle_setup(control_stream::frame&& got) {
   if (step_ == step::settling && got.type == frame_type::settings) return settle(got.body);
   if (step_ == step::introducing && got.type == frame_type::round) return introduce(got.body);
   if (step_ == step::readying && got.type == frame_type::ready) return become(step::connected);
-  throw backend_error("the peer sent what does not belong here");
+  throw backend_error("the peer sent an unexpected frame");
 }
 
 void pair::say(frame_type type, std::string_view body) {
   if (body.size() > control_stream::MOST_BODY)
-    throw backend_error("what is to be said in the set-up is too long");
+    throw backend_error("a message of the set-up is too long");
   stream_->put(type, body);
 }
 
@@ -283,7 +283,7 @@ void pair::say_settings() {
 void pair::settle(std::string_view theirs) {
   const std::string_view shown = theirs.substr(0, boot::identity::SHOWN);
   if (!boot::identity::is_shown(shown, name_.peer, stream_->seal(), side_of(1 - me_)))
-    throw backend_error("the peer is not the hub that it says it is");
+    throw backend_error("the peer is not the hub that it claims to be");
   theirs.remove_prefix(shown.size());
   runtime_ = std::make_unique<pair_runtime>(
       me_, owner_->defaults(), common(owner_->options().providers, split_names(theirs)));

@@ -57,7 +57,7 @@ void read_place(std::string_view place, url& out) {
   if (out.port < 1 || out.port > 65535) refuse("the port is not in 1..65535");
   unsigned char bytes[16];
   if (::inet_pton(is_bracketed ? AF_INET6 : AF_INET, out.address.c_str(), bytes) != 1)
-    refuse("the address is no numeric one");
+    refuse("the address is not numeric");
 }
 
 std::map<std::string_view, std::string_view> read_query(std::string_view query) {
@@ -65,7 +65,7 @@ std::map<std::string_view, std::string_view> read_query(std::string_view query) 
   while (!query.empty()) {
     std::string_view rest = take_to(query, '&');
     const std::string_view name = take_to(rest, '=');
-    if (!out.emplace(name, rest).second) refuse("a part is there twice");
+    if (!out.emplace(name, rest).second) refuse("a part is given twice");
   }
   return out;
 }

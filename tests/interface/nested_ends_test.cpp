@@ -12,7 +12,7 @@
 namespace interface_test {
 namespace {
 
-constexpr const char* HELD_UP_LINE = "has heard nothing for a while";
+constexpr const char* HELD_UP_LINE = "has received nothing for a while";
 
 // What goes to stderr meanwhile is in a file, which other ranks can read, and in the end where it
 // was to go.

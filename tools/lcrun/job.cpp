@@ -233,7 +233,7 @@ void job::tell_if_stopped(const rank_process& p) {
       info.si_pid != p.pid || (info.si_status != SIGTTIN && info.si_status != SIGTTOU))
     return;
   say("the --ssh command for host " + p.host +
-      " has stopped: it wants to ask something, and must not; try it alone, as in \"ssh " + p.host +
+      " has stopped: it asks something, but must not; try it alone, as in \"ssh " + p.host +
       " true\"");
 }
 

@@ -55,7 +55,7 @@ strings split(const std::string& text) {
   for (std::size_t at = 1; at < parts.size(); ++at)
     if (std::find(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(at), parts[at]) !=
         parts.begin() + static_cast<std::ptrdiff_t>(at))
-      throw std::invalid_argument("\"" + parts[at] + "\" is there twice");
+      throw std::invalid_argument("\"" + parts[at] + "\" is given twice");
   return parts;
 }
 
@@ -80,7 +80,7 @@ std::uint64_t number(const std::string& text, std::uint64_t least, std::uint64_t
   char* end = nullptr;
   const std::uint64_t value = std::strtoull(text.c_str(), &end, 10);
   if (text.empty() || text[0] < '0' || text[0] > '9' || *end != 0 || value < least || value > most)
-    throw std::invalid_argument("\"" + text + "\" is no number from " + std::to_string(least) +
+    throw std::invalid_argument("\"" + text + "\" is not a number from " + std::to_string(least) +
                                 " to " + std::to_string(most));
   return value;
 }
@@ -92,7 +92,7 @@ std::uint64_t one_size(const std::string& text) {
       choose<int>(unit, {{"", 0}, {"B", 0}, {"K", 10}, {"KiB", 10}, {"M", 20}, {"MiB", 20}});
   const std::uint64_t size = number(text.substr(0, digits), 1, 1u << 30) << shift;
   if (size < 8 || size > (std::uint64_t{1} << 30))
-    throw std::invalid_argument("\"" + text + "\" is no size from 8 to 1024M");
+    throw std::invalid_argument("\"" + text + "\" is not a size from 8 to 1024M");
   return size;
 }
 
@@ -147,7 +147,7 @@ arguments parse(const strings& words) {
     if (word.rfind("-", 0) != 0) {
       const measure what = choose(word, MEASURES);
       if (std::find(out.measures.begin(), out.measures.end(), what) != out.measures.end())
-        throw std::invalid_argument("\"" + word + "\" is there twice");
+        throw std::invalid_argument("\"" + word + "\" is given twice");
       out.measures.push_back(what);
       continue;
     }

@@ -122,7 +122,7 @@ std::vector<contender> choose(const arguments& asked, contender lci, std::vector
   std::vector<contender> chosen{std::move(lci)};
   for (const std::string& name : asked.against) {
     if (asked.against.size() > 1 && (name == "all" || name == "none"))
-      throw std::invalid_argument("--against: \"" + name + "\" stands alone");
+      throw std::invalid_argument("--against: \"" + name + "\" cannot be combined with others");
     if (name == "all") {
       chosen.insert(chosen.end(), known.begin(), known.end());
       continue;

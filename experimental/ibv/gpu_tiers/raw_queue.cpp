@@ -62,7 +62,7 @@ raw_way way_of(const mlx5_card& on, ibv_qp* qp, ibv_cq* cq) {
   // An extended queue begins with what a plain one is.
   out.cq = reinterpret_cast<ibv_cq_ex*>(cq);
   if (out.direct == nullptr || out.direct->wr_raw_wqe == nullptr)
-    throw backend_error("ibv: a queue pair of " + on.port.name + " takes no raw work requests");
+    throw backend_error("ibv: a queue pair of " + on.port.name + " accepts no raw work requests");
   return out;
 }
 

@@ -137,7 +137,7 @@ class caller {
   // That kept us from going on with anybody, which is tried again at every poll: said once.
   void put_off(const std::exception& problem) noexcept {
     if (is_new(said_, problem))
-      base::log::warn(network_, "connecting goes on later: %s", problem.what());
+      base::log::warn(network_, "connecting continues later: %s", problem.what());
     requests_.raise();
   }
 
@@ -173,7 +173,7 @@ class caller {
   }
   void count(trouble& one, const std::exception& problem) {
     if (is_new(one.said, problem))
-      base::log::warn(network_, "connecting with rank %d goes on later: %s", one.rank,
+      base::log::warn(network_, "connecting with rank %d continues later: %s", one.rank,
                       problem.what());
     if (++one.failures < FAILURES ||
         base::cpu_ticks() - one.since < patience_ms_ * base::ticks_per_ms())

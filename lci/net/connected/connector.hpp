@@ -80,7 +80,8 @@ class connector {
     try {
       self().disconnect_called();
     } catch (const std::exception& problem) {
-      base::log::warn(Driver::NAME, "some peers will not hear that we leave: %s", problem.what());
+      base::log::warn(Driver::NAME, "some peers will not be told that this rank leaves: %s",
+                      problem.what());
     }
   }
 

@@ -61,8 +61,7 @@ class event_queue : public Queues {
     while (!is_all_out(says_so) && base::cpu_ticks() < deadline) self().poll(listener, BATCH);
     this->for_each([&](connection& on) {
       if (is_out(on, says_so)) return;
-      base::log::info("net", "rank %d does not read: what was sent to it last may be lost",
-                      on.rank);
+      base::log::info("net", "rank %d does not read: the last messages to it may be lost", on.rank);
       on.our_end = connection::parting::over;
     });
   }

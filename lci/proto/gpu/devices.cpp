@@ -37,7 +37,7 @@ mem::accelerator& devices::use_any() {
     if (why_not.empty()) return use(domain);
     reasons += (reasons.empty() ? "" : "; ") + std::string(domain.name) + ": " + why_not;
   }
-  throw backend_error(reasons.empty() ? "this build knows no accelerator" : reasons);
+  throw backend_error(reasons.empty() ? "this build supports no accelerator" : reasons);
 }
 
 void devices::copy(device_job& job) noexcept {

@@ -62,7 +62,7 @@ void staged_transfers::send(wire::name self, const send_plan& plan, const wire::
   }
   // Without a connection the peer has ended, which the engine says.
   if (!is_sound && (is_told || view.what != net::remote_view::answer::not_connected))
-    complain(plan.rank, "the peer's slots make no sense, or are gone");
+    complain(plan.rank, "the peer's slots are invalid, or were freed");
   end(name, *s, then);
   if (is_over) return;
   if (!has_slots && !wait_for_slots(waiting_sends_, name)) {

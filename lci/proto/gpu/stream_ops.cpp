@@ -257,10 +257,11 @@ void stream_ops::close() noexcept {
     drop_locked(op, is_over || is_freed);
   }
   if (left != 0)
-    base::log::warn("runtime",
-                    "%zu operations of streams were not over, or not freed, when their runtime was "
-                    "freed",
-                    left);
+    base::log::warn(
+        "runtime",
+        "%zu operations of streams were not complete, or not freed, when their runtime was "
+        "freed",
+        left);
 }
 
 }  // namespace lci::proto::gpu

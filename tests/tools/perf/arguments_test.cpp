@@ -43,15 +43,15 @@ TEST(perf_arguments, parse__measures_and_both_spellings_of_values) {
 TEST(perf_arguments, parse__nonsense_is_refused_by_name) {
   EXPECT_EQ(refusal({"--frobnicate"}), "unknown option --frobnicate; --help lists all");
   EXPECT_EQ(refusal({"--threads=yes"}), "--threads takes no value");
-  EXPECT_EQ(refusal({"--op", "am,put,am"}), "--op: \"am\" is there twice");
-  EXPECT_EQ(refusal({"rate", "rate"}), "\"rate\" is there twice");
+  EXPECT_EQ(refusal({"--op", "am,put,am"}), "--op: \"am\" is given twice");
+  EXPECT_EQ(refusal({"rate", "rate"}), "\"rate\" is given twice");
   EXPECT_EQ(refusal({"--op"}), "--op needs a value");
   EXPECT_EQ(refusal({"--op", "send"}), "--op: \"send\" is none of am get put sendrecv");
   EXPECT_EQ(refusal({"speed"}), "\"speed\" is none of bandwidth latency overlap rate");
-  EXPECT_EQ(refusal({"--rounds", "0"}), "--rounds: \"0\" is no number from 1 to 1000");
-  EXPECT_EQ(refusal({"--rounds", "-1"}), "--rounds: \"-1\" is no number from 1 to 1000");
+  EXPECT_EQ(refusal({"--rounds", "0"}), "--rounds: \"0\" is not a number from 1 to 1000");
+  EXPECT_EQ(refusal({"--rounds", "-1"}), "--rounds: \"-1\" is not a number from 1 to 1000");
   EXPECT_EQ(refusal({"--pairs", "1,,2"}), "--pairs: \"1,,2\" has an empty part");
-  EXPECT_EQ(refusal({"--sizes", "8..4"}), "--sizes: \"4\" is no size from 8 to 1024M");
+  EXPECT_EQ(refusal({"--sizes", "8..4"}), "--sizes: \"4\" is not a size from 8 to 1024M");
   EXPECT_EQ(refusal({"--sizes", "1M..8"}), "--sizes: \"1M..8\" goes down");
   EXPECT_EQ(refusal({"--sizes", "8X"}), "--sizes: \"X\" is none of  B K KiB M MiB");
 }

@@ -325,7 +325,7 @@ TEST(service, strangers__are_counted_and_few_are_said) {
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'),
             static_cast<std::ptrdiff_t>(service::MOST_WARNINGS) + 1)
       << lines;
-  EXPECT_NE(lines.find("more refusals will not be shown"), std::string::npos);
+  EXPECT_NE(lines.find("further refusals will not be shown"), std::string::npos);
 }
 
 }  // namespace lci::boot::kv

@@ -198,7 +198,7 @@ TEST_F(select, failing_calls__leave_the_device_out_with_the_reason) {
   EXPECT_EQ(refusal(),
             "ibv: no port can be used; fake_0:1: it cannot be opened again (Too many open files)");
   card().fail_nth("ibv_get_device_list", 2, EIO);
-  EXPECT_EQ(refusal(), "ibv: no port can be used; fake_0:1: the device is gone");
+  EXPECT_EQ(refusal(), "ibv: no port can be used; fake_0:1: the device was removed");
 }
 
 TEST_F(select, device_that_cannot_be_opened_again__gives_way_to_the_next) {

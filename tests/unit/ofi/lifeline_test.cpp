@@ -135,7 +135,7 @@ TEST(lifeline, look__a_host_that_is_silent) {
 
   ASSERT_TRUE(mine.watch(1, there));
   line = connected(mine, door);
-  ASSERT_TRUE(line) << "it is asked anew";
+  ASSERT_TRUE(line) << "it is asked again";
   deafen(line.get());
   deafen(door.get());
   EXPECT_EQ(look(mine), std::vector{lifeline::news::silent});

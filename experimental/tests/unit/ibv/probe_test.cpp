@@ -172,7 +172,7 @@ TEST_F(probe_lack_test, card__each_row_in_turn) {
        [] { fail("mlx5dv_devx_alloc_uar", EOPNOTSUPP); }},
       {tier_row::raw_requests, "mlx5dv_create_qp for raw work requests", IN_T2,
        [] { fail("mlx5dv_create_qp for raw", EOPNOTSUPP); }},
-      {tier_row::raw_requests, "takes no raw work requests", IN_T2,
+      {tier_row::raw_requests, "accepts no raw work requests", IN_T2,
        [] { maker().reset({.has_raw = false}); }},
       {tier_row::direct_view, "mlx5dv_create_cq", DIRECT, [] { fail("mlx5dv_create_cq", EINVAL); }},
       {tier_row::direct_view, "mlx5dv_init_obj", DIRECT, [] { fail("mlx5dv_init_obj", EINVAL); }},

@@ -252,7 +252,7 @@ TEST_F(raw_queue_test, refused__each_call_with_its_name) {
   test::fake_mlx5_config config;
   config.has_raw = false;
   maker().reset(config);
-  EXPECT_TRUE(test::throws_with<backend_error>([&] { open(); }, {"takes no raw work requests"}));
+  EXPECT_TRUE(test::throws_with<backend_error>([&] { open(); }, {"accepts no raw work requests"}));
 }
 
 TEST(raw_forwarder, syndrome_of__is_the_inverse_of_what_the_library_reports) {

@@ -175,7 +175,7 @@ TEST(stream_ops, no_accelerator__a_sentence_of_each_domain) {
   gpu::stream_ops ops(gpus);
   test::domains() = {};
   EXPECT_TRUE(test::throws_with<backend_error>([&] { ops.add_wait(nullptr, comp_t()); },
-                                               {"knows no accelerator"}));
+                                               {"supports no accelerator"}));
   mem::memory_domain broken{};
   broken.name = "broken";
   broken.probe = [] { return std::string("it is not here"); };

@@ -217,7 +217,7 @@ TEST(keys, rtr_with_slots_of_no_sense__fails_without_writing) {
     body.through = cut;
     proto::on_rtr(w[0].queues->host, 1, body);
     w.step(50);
-    EXPECT_NE(w.errors().find("slots make no sense"), std::string::npos) << w.errors();
+    EXPECT_NE(w.errors().find("slots are invalid"), std::string::npos) << w.errors();
     EXPECT_EQ(w.sim.counters().told, 0u);
     EXPECT_EQ(w[0].queues->host.rendezvous.sends.size(), 0u);
     EXPECT_EQ(w.sim.registrations(0), 0u);
