@@ -1,11 +1,12 @@
 /// @file buffer.hpp
-/// Memory that processes of one machine share, host or GPU: made here or wrapped, exported as plain
-/// bytes, imported where the bytes arrive. Needs no launcher, no rank and no runtime: nothing here
-/// calls or wants g_runtime_init(). Not part of lci.hpp: a program that does not include it pays
-/// nothing for it, and no CUDA header is needed.
+/// Host or GPU memory that processes of one machine share: created or wrapped here, exported as
+/// plain bytes, imported by another process. Needs no launcher, no rank and no runtime, and no
+/// g_runtime_init(). Not part of lci.hpp: a program that does not include it pays nothing for it,
+/// and no CUDA header is needed.
 ///
-/// A handle is a name, not a permission that outlives its owner: each import is compared with what
-/// the owner's process has published at that time. docs/sharing.md has the ways and their limits.
+/// A handle is a name, not a permission that outlives its owner: each import compares it with what
+/// the owner's process has published at that moment. docs/sharing.md describes how memory is
+/// shared, and the limits.
 #ifndef LCI_BUFFER_HPP
 #define LCI_BUFFER_HPP
 
@@ -54,7 +55,7 @@ class LCI_PUBLIC buffer_error : public std::runtime_error {
   buffer_fault fault_;
 };
 
-/// Which side of an access from outside the GPU buffer::sync() stands on.
+/// Whether buffer::sync() comes before or after an access from outside the GPU.
 enum class buffer_sync {
   before,  ///< earlier work of this process on the GPU ends first
   after    ///< what arrived is visible to kernels that start later
@@ -117,20 +118,21 @@ class LCI_PUBLIC buffer {
   /// @throws lci::buffer_error    not_exportable: GPU memory of a kind that lci does not handle
   /// (managed memory), by its name
   static buffer wrap(void* pointer, size_t size);
-  /// Maps what another process has exported, or finds it mapped. Of this process: the same memory.
+  /// Maps what another process has exported, or finds the existing mapping. A handle of this
+  /// process gives the same memory.
   /// @param handle  what export_handle() gave; any bytes are allowed
   /// @return the buffer; its memory stays mapped until the last one is gone
   /// @throws lci::buffer_error   the handle was refused
   /// @throws lci::backend_error  the driver failed
   static buffer import(const std::string& handle);
-  /// Sets how many mappings without any buffer stay, so that the next import of the same handle
-  /// finds them. They keep the owner's memory. Default: 0.
-  /// @param count  at most so many; what is beyond is unmapped now
+  /// Sets how many mappings stay although no buffer uses them, so that the next import of the same
+  /// handle finds them. They keep the owner's memory. Default: 0.
+  /// @param count  maximum number; mappings beyond it are unmapped now
   static void keep_imports(size_t count);
 
-  /// A name of this range for other processes of this machine and user. The same at each call until
-  /// revoke().
-  /// @return bytes to send anywhere; the process must live, and this buffer, until it is imported
+  /// A handle of this range for other processes of this machine and user. Each call returns the
+  /// same one until revoke().
+  /// @return bytes to send anywhere; the process and this buffer must live until it is imported
   /// @throws lci::argument_error  no memory
   /// @throws lci::buffer_error    not_exportable with the kind, or no_room
   std::string export_handle();
@@ -140,8 +142,8 @@ class LCI_PUBLIC buffer {
   /// @throws lci::argument_error  no memory
   /// @throws lci::buffer_error    not_exportable: host memory, or the driver's reason
   int export_dma_buf(size_t& offset) const;
-  /// Withdraws the handle: from now on its import is refused, and check() of those who have it
-  /// mapped throws. They keep the mapping. Without a handle: nothing.
+  /// Withdraws the handle: from now on its import is refused, and check() throws for those who have
+  /// it mapped. They keep the mapping. Does nothing if there is no handle.
   void revoke() noexcept;
 
   /// A part of it, with a handle of its own. Keeps the memory.
@@ -151,14 +153,15 @@ class LCI_PUBLIC buffer {
   /// @throws lci::argument_error  the part is not inside
   buffer slice(size_t offset, size_t size) const;
 
-  /// Of an imported buffer: that its owner lives and stands by the handle. Otherwise nothing.
-  /// @throws lci::buffer_error  owner_gone or stale. The mapping itself is still there and may be
-  /// read, except CUDA IPC memory of an owner that has ended, which the driver makes no promise of.
-  /// no_room: the question itself needed a descriptor, on systems without those of processes
+  /// For an imported buffer, checks that its owner lives and has not withdrawn the handle. For
+  /// other buffers it does nothing.
+  /// @throws lci::buffer_error  owner_gone or stale. The mapping itself still exists and may be
+  /// read, except CUDA IPC memory of an owner that has ended, for which the driver promises
+  /// nothing. no_room: the check itself needed a descriptor, on systems without process descriptors
   void check() const;
-  /// Orders what this process's GPU work does with the memory and accesses from outside: by other
-  /// processes, cards and the processor. `before` waits for all work of this process on the GPU.
-  /// Of host memory it is a fence of the processor.
+  /// Orders the accesses of this process's GPU work to the memory with accesses from outside: by
+  /// other processes, cards and the processor. `before` waits for all work of this process on the
+  /// GPU. For host memory it is a fence of the processor.
   /// @param side  before or after the access
   /// @throws lci::backend_error  the driver failed
   void sync(buffer_sync side) const;
@@ -180,8 +183,8 @@ class LCI_PUBLIC buffer {
   std::string describe() const;
 
   /// Starts a thread that answers importers of this process's handles over a unix socket, for
-  /// systems that let no process take a descriptor out of another (pidfd_getfd). Handles that are
-  /// already out are served too. Calling it again does nothing. A child of fork() calls it itself.
+  /// systems in which no process may take a descriptor from another (pidfd_getfd). Handles exported
+  /// before are served too. Calling it again does nothing. A child of fork() must call it itself.
   /// @throws lci::buffer_error   no_room: no descriptors
   /// @throws lci::backend_error  no socket or no thread
   static void serve();
@@ -215,14 +218,14 @@ class LCI_PUBLIC buffer_copier {
   /// Waits for what was started.
   ~buffer_copier();
   /// Starts a copy; host memory is quick if it is pinned (lci::pinned_allocator_t).
-  /// @param to    where; until the copy has ended both ends belong to it
-  /// @param from  whence
+  /// @param to    destination; until the copy has ended, both ends belong to it
+  /// @param from  source
   /// @param size  bytes
   /// @return its number: 1 for the first
   /// @throws lci::backend_error  the driver refused
   uint64_t start(void* to, const void* from, size_t size);
-  /// Waits for nothing.
-  /// @return how many have ended: all up to this number
+  /// How many copies have ended; does not wait.
+  /// @return their number: all copies up to this number have ended
   /// @throws lci::backend_error  a copy failed
   uint64_t ended();
   /// Waits until that one has ended.
@@ -239,11 +242,11 @@ class LCI_PUBLIC buffer_copier {
   std::unique_ptr<detail::buffer_copies> copies_;
 };
 
-/// Parts of one buffer, all of one size, that are used in turn: a producer takes the next one, a
-/// consumer gives the oldest one back. Threads: one at a time.
+/// Parts of one buffer, all of the same size, that are used in turn: a producer takes the next one,
+/// a consumer gives the oldest one back. Threads: one at a time.
 class LCI_PUBLIC buffer_ring {
  public:
-  /// @param whole  is cut; what is left behind the last part is not used
+  /// @param whole  is divided; bytes left over after the last part are not used
   /// @param parts  how many, not 0
   /// @throws lci::argument_error  the whole is smaller than `parts` bytes
   buffer_ring(buffer whole, size_t parts);
@@ -273,10 +276,10 @@ class LCI_PUBLIC buffer_ring {
   uint64_t next_ = 0, oldest_ = 0;  // counted from the start; part = number % parts_
 };
 
-/// Blocks of one size out of one buffer. A block is a buffer that returns to the pool when it, its
-/// slices and what this process has imported of them are destroyed; the pool's memory lives as long
-/// as one block. An importer in another process keeps no block: it learns from check() that the
-/// handle was withdrawn, and may see the bytes of the block's next user. Threads: any.
+/// Blocks of the same size in one buffer. A block is a buffer that returns to the pool when it, its
+/// slices and its imports in this process are destroyed; the pool's memory lives as long as one
+/// block. An importer in another process does not keep the block: check() tells it that the handle
+/// was withdrawn, and it may see the bytes of the block's next user. Threads: any.
 class LCI_PUBLIC buffer_pool {
  public:
   /// @param block_size  bytes, not 0

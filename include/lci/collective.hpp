@@ -7,13 +7,13 @@
 /// user context. Buffers must stay valid until then. Host memory only. Reduction operators must be
 /// associative and commutative; the order of reduction is unspecified. Threads: one at a time per
 /// engine. Errors: lci::argument_error for a root outside 0..n-1 or a null buffer with a size;
-/// lci::peer_failure_error if the device has already lost a peer; while blocking, also
+/// lci::peer_failure_error if the device has already lost a peer. A blocking call also throws
 /// lci::peer_failure_error for a peer lost meanwhile, and what the operator or a step throws; both
 /// end the call at once, and the library may read and write the buffers until the runtime ends.
-/// What else progress() throws meanwhile, it throws at its end. In debug builds, and
-/// with `LCI_CHECK_COLLECTIVES=1` on all ranks, lci::argument_error on every rank if ranks call
-/// different collectives, or the same one with different sizes or roots. If that variable is 0, or
-/// in other builds, such ranks may wait forever.
+/// Other exceptions of progress() leave the call at its end. In debug builds, and with
+/// `LCI_CHECK_COLLECTIVES=1` on all ranks, every rank throws lci::argument_error if ranks call
+/// different collectives, or the same one with different sizes or roots. In other builds, or if
+/// that variable is 0, such ranks may wait forever.
 #ifndef LCI_COLLECTIVE_HPP
 #define LCI_COLLECTIVE_HPP
 

@@ -280,7 +280,8 @@ class counter_set_x
   }
 };
 
-/// Removes one status from a completion queue. The thread that takes the last one may free it.
+/// Removes one status from a completion queue. The thread that takes the last one may free the
+/// queue.
 /// @return  the oldest status, which is done; or a retry status if the queue is empty. Of the type
 /// `per_thread`: the oldest of one of the threads that signalled
 /// @throws lci::argument_error  not a completion queue

@@ -1,22 +1,22 @@
 /// @file device.cuh
-/// Communication that a kernel starts: what kernels call with an endpoint that the host made
+/// Communication that a kernel starts: the calls of kernels, with an endpoint that the host made
 /// (gpu.hpp). C++17, for nvcc, and for host compilers without CUDA: threads of the process make the
 /// same calls with an endpoint made for them (gpu::NO_GPU).
 ///
-/// Every call is a template on who makes it together: `thread` (the default), `warp` or `block`,
-/// as in `put<block>(ep, rank, to, from, size)`, and returns a status, 0 for success. The calls and
-/// their rules are in lci/gpu:
+/// Every call is a template on the scope that makes it together: `thread` (the default), `warp` or
+/// `block`, as in `put<block>(ep, rank, to, from, size)`, and returns a status, 0 for success. The
+/// calls and their rules are in lci/gpu:
 ///
-/// - remote.hpp: put, put_value, put_signal, signal, get. Puts of any size, values too, have no
-///   order among each other without fence(); a signal by request comes behind all requests before
-///   it; one to a mapped word is a store, which needs fence() behind data that went by request
+/// - remote.hpp: put, put_value, put_signal, signal, get. Puts of any size, values too, are not
+///   ordered among each other without fence(). A signal by request comes after all earlier
+///   requests. A signal to a mapped word is a store: if data went by request, call fence() first
 /// - values.hpp: get_value
 /// - atomics.hpp: fetch, set, fetch_add, add, compare_swap, swap, fetch_and, and_, fetch_or, or_,
 ///   fetch_xor, xor_
 /// - order.hpp: quiet, fence, syndrome_of, rank, ranks
 /// - barrier.hpp: barrier, barrier_words
 /// - wait.hpp: wait_until, wait_until_any, wait_until_all, test
-/// - messages.hpp: send, send_value, am, am_value, recv, wait_receive, test_receive. What comes
+/// - messages.hpp: send, send_value, am, am_value, recv, wait_receive, test_receive. Operations
 ///   after a message may be seen before it
 /// - queue.hpp: poll, wait
 #ifndef LCI_DEVICE_CUH

@@ -1,7 +1,7 @@
 /// @file gpu.hpp
-/// Host side of communication that a kernel starts: makes endpoints, keys and queues that kernels
-/// are given by value. device.cuh has what kernels call. Not part of lci.hpp: a program that does
-/// not include it pays nothing for it.
+/// Host side of communication that a kernel starts: makes the endpoints, keys and queues that
+/// kernels receive by value. device.cuh declares the calls of kernels. Not part of lci.hpp: a
+/// program that does not include it pays nothing for it.
 ///
 /// Without a card that kernels can use, a proxy executes the work requests (tier T3, attribute
 /// `gpu_proxy`, off by default). Endpoints made with `.gpu(gpu::NO_GPU)` need no GPU: threads of
@@ -18,7 +18,7 @@
 namespace lci {
 
 /// A work request of a kernel failed, and with it the queue to that peer. progress() on the
-/// endpoint's device throws it, once per queue; kernels see status::failed.
+/// endpoint's device throws this once per queue; kernels see status::failed.
 class LCI_PUBLIC gpu_request_error : public std::runtime_error {
  public:
   /// @param peer      the rank whose queue has ended
@@ -40,7 +40,7 @@ class LCI_PUBLIC gpu_request_error : public std::runtime_error {
 };
 
 namespace gpu {
-/// The GPU that is current in the calling thread; NO_GPU's counterpart.
+/// The GPU that is current in the calling thread; the default, in contrast to NO_GPU.
 const int CURRENT_GPU = -2;
 }  // namespace gpu
 
@@ -98,17 +98,18 @@ LCI_PUBLIC comp_t get_gpu_queue_comp(const gpu_queue_args& args);
 /// Makes an endpoint for the kernels of one GPU, with a queue to each rank. Not collective: a peer
 /// needs an endpoint only if its own kernels communicate.
 ///
-/// An endpoint whose device or runtime is freed ends first: what was posted is done, up to 5 s, and
-/// kernels that wait see status::aborted or bad_endpoint. What they read is then never given back.
-/// Over a card (tiers T0 to T2) its queues end with the endpoint: no kernel may be using it when
-/// it, its device or its runtime is freed. Each other rank is asked for the other end of its queue,
-/// so the call waits for ranks that make no progress. If one has ended, a tier that was not asked
-/// for by name is not used.
+/// An endpoint whose device or runtime is freed ends first: posted operations are completed, for at
+/// most 5 s, and kernels that wait see status::aborted or bad_endpoint. The memory that kernels
+/// read is then never freed.
+/// Over a card (tiers T0 to T2) the queues end with the endpoint: no kernel may use it when it, its
+/// device or its runtime is freed. The call asks each other rank for the other end of its queue, so
+/// it waits for ranks that make no progress. If a rank has ended, an automatically chosen tier over
+/// a card is not used.
 /// @return  the handle to pass to kernels; end it with free_gpu_endpoint() before the device
 /// @throws lci::argument_error  a setting out of range, or no such GPU
-/// @throws lci::backend_error   no tier is usable, or not the one that was asked for; the text
-/// names each with its reason, and the option gpu_proxy
-/// @throws lci::peer_failure_error  a tier over a card was asked for, and a rank has ended
+/// @throws lci::backend_error   no tier is usable, or not the requested one; the text gives the
+/// reason for each, and names the option gpu_proxy
+/// @throws lci::peer_failure_error  a tier over a card was requested, and a rank has ended
 /// Threads: one at a time, and not in a handler.
 class alloc_gpu_endpoint_x
     : public detail::operation<alloc_gpu_endpoint_x, detail::alloc_gpu_endpoint_args,
@@ -148,14 +149,14 @@ class alloc_gpu_endpoint_x
     args.depth = value;
     return self();
   }
-  /// Sets up to how many bytes of a put or message travel in the work request itself: at most 220
+  /// Sets how many bytes of a put or message may travel in the work request itself: at most 220
   /// (four blocks). Default: 220.
   self_t max_inline(uint32_t value) {
     args.max_inline = value;
     return self();
   }
-  /// Sets how many milliseconds a wait of a kernel lasts while nothing moves; then it ends with
-  /// status::timed_out, and the queue with it. 0, the default: no limit.
+  /// Sets how many milliseconds a wait of a kernel lasts while nothing changes; then it ends with
+  /// status::timed_out, and its queue ends too. 0, the default: no limit.
   self_t wait_limit_ms(uint64_t value) {
     args.wait_limit_ms = value;
     return self();
@@ -167,15 +168,14 @@ class alloc_gpu_endpoint_x
   }
 };
 
-/// Ends an endpoint, after all that its kernels have posted; empties the handle. No call of a
-/// kernel, or of a thread in the place of one, may be under way on it, waits included: the queues
-/// that such a call reads and writes are given back. Where some may wait for ever
-/// abort_gpu_endpoint() comes first. Later calls with a copy of the handle see
-/// status::bad_endpoint.
+/// Ends an endpoint after everything that its kernels have posted, and empties the handle. No call
+/// of a kernel, or of a thread that acts as one, may be under way on it, waits included: the queues
+/// that such a call uses are freed. If some calls may wait forever, call abort_gpu_endpoint()
+/// first. Later calls with a copy of the handle return status::bad_endpoint.
 /// @throws lci::argument_error  an empty or freed handle
-/// A receive of a kernel that no message has met is taken back, and its buffer is the program's
-/// again; one that has is waited for, up to 5 s, and so is what an abort left under way. Host calls
-/// of other threads that name the endpoint are waited for as well.
+/// A receive of a kernel that no message has matched is cancelled, and its buffer belongs to the
+/// program again. The call waits up to 5 s for matched receives and for operations that an abort
+/// left under way. It also waits for host calls of other threads that name the endpoint.
 /// Threads: one at a time, and not in a handler.
 class free_gpu_endpoint_x : public detail::operation<free_gpu_endpoint_x, detail::gpu_endpoint_args,
                                                      void, &detail::free_gpu_endpoint>,
@@ -186,8 +186,8 @@ class free_gpu_endpoint_x : public detail::operation<free_gpu_endpoint_x, detail
   explicit free_gpu_endpoint_x(gpu::endpoint_t* endpoint) { args.endpoint = endpoint; }
 };
 
-/// Ends every wait of kernels on an endpoint with status::aborted, within milliseconds, and all its
-/// queues. The endpoint stays to be freed.
+/// Ends every wait of kernels on an endpoint with status::aborted, within milliseconds, and ends
+/// all its queues. The endpoint must still be freed.
 /// @throws lci::argument_error  an empty or freed handle
 /// Threads: any.
 class abort_gpu_endpoint_x
@@ -200,10 +200,10 @@ class abort_gpu_endpoint_x
   explicit abort_gpu_endpoint_x(gpu::endpoint_t* endpoint) { args.endpoint = endpoint; }
 };
 
-/// Checks that a kernel which this thread launches now may use an endpoint: that the endpoint's GPU
+/// Checks that a kernel that this thread launches now may use an endpoint: that the endpoint's GPU
 /// is current in this thread. A kernel of another GPU can follow none of the handle's pointers and
-/// ends in an error of the driver, which names nothing. Two questions to the driver; starts
-/// nothing. Endpoints for threads of the process (gpu::NO_GPU) always pass.
+/// ends in a driver error that names no cause. Costs two queries to the driver and starts nothing.
+/// Endpoints for threads of the process (gpu::NO_GPU) always pass.
 /// @throws lci::argument_error  an empty or freed handle, or another GPU is current, or none
 /// Threads: any.
 class check_gpu_endpoint_x
@@ -216,19 +216,19 @@ class check_gpu_endpoint_x
   explicit check_gpu_endpoint_x(gpu::endpoint_t* endpoint) { args.endpoint = endpoint; }
 };
 
-/// A key for kernels: of a region of this process, or of one of a peer.
+/// A key for kernels, of a region of this process or of a peer.
 ///
-/// A key of a peer whose rank is given carries its length, and its mapping where the GPU of the
-/// endpoint reaches that memory directly; this may take milliseconds, and makes progress until the
-/// peer was met. With an endpoint over a card it waits until the peer, which has to make progress,
-/// has said by which number its card knows the region. Without a rank it carries neither, and the
-/// owner's table is asked at each use. Deregistering the region ends the key; so does
-/// free_gpu_endpoint() if one was given. What lci keeps of a key of a peer's region goes with that
-/// endpoint, or without one with the runtime, also if the peer has deregistered the region before:
-/// give the endpoint where peers register memory again and again.
+/// A key of a peer's region whose rank is given carries the region's length, and its mapping if the
+/// endpoint's GPU can access that memory directly. The call may then take milliseconds, and makes
+/// progress until the peer is connected. With an endpoint over a card it waits until the peer,
+/// which must make progress, has sent the number by which its card knows the region. Without a rank
+/// the key carries neither, and the owner's table is queried at each use. Deregistering the region
+/// ends the key; so does free_gpu_endpoint() if an endpoint was given. lci keeps its record of a
+/// peer's region until that endpoint, or without one the runtime, is freed, even if the peer has
+/// deregistered the region: pass the endpoint if peers register memory again and again.
 /// @return  the key
-/// @throws lci::argument_error  no region, a damaged one, no such rank, or a region or a
-/// runtime that is not the endpoint's
+/// @throws lci::argument_error  no region, a damaged one, no such rank, or a region or runtime
+/// other than the endpoint's
 /// @throws lci::peer_failure_error  the peer is lost
 /// Threads: any.
 class get_gpu_key_x : public detail::operation<get_gpu_key_x, detail::get_gpu_key_args, gpu::key_t,
@@ -241,13 +241,13 @@ class get_gpu_key_x : public detail::operation<get_gpu_key_x, detail::get_gpu_ke
   /// Takes a region of a peer.
   /// @param rmr  from the peer's get_rmr()
   explicit get_gpu_key_x(rmr_t rmr) { args.rmr = rmr; }
-  /// Sets the endpoint whose kernels should reach the memory directly. Default: none, so that every
-  /// access takes a work request.
+  /// Sets the endpoint whose kernels should access the memory directly. Default: none, so that
+  /// every access takes a work request.
   get_gpu_key_x&& endpoint(gpu::endpoint_t value) {
     args.endpoint = value;
     return self();
   }
-  /// Sets the rank that owns the region. Default: of a peer's region gpu::ANY_RANK.
+  /// Sets the rank that owns the region. Default: for a peer's region gpu::ANY_RANK.
   get_gpu_key_x&& rank(int value) {
     args.rank = value;
     return self();
@@ -259,7 +259,7 @@ class get_gpu_key_x : public detail::operation<get_gpu_key_x, detail::get_gpu_ke
 /// Messages that find it full wait in host memory, in order.
 /// @return  the handle to pass to kernels
 /// @throws lci::argument_error  a setting out of range, or an empty or freed endpoint
-/// @throws lci::backend_error   no memory of a GPU; std::bad_alloc: no other memory
+/// @throws lci::backend_error   no GPU memory is left; std::bad_alloc: no host memory is left
 /// Threads: one at a time.
 class alloc_gpu_queue_x : public detail::operation<alloc_gpu_queue_x, detail::alloc_gpu_queue_args,
                                                    gpu::queue_t, &detail::alloc_gpu_queue>,
@@ -282,8 +282,8 @@ class alloc_gpu_queue_x : public detail::operation<alloc_gpu_queue_x, detail::al
 };
 
 /// Frees a queue and its completion object with the messages in it, and empties the handle. No
-/// kernel may be polling it; later calls with a copy see status::bad_endpoint. Memory of a GPU is
-/// freed too, for which its driver may wait for kernels that run.
+/// kernel may be polling it; later calls with a copy return status::bad_endpoint. Memory of a GPU
+/// is freed too; the driver may wait for running kernels.
 /// @throws lci::argument_error  an empty or freed handle
 /// Threads: one at a time.
 class free_gpu_queue_x : public detail::operation<free_gpu_queue_x, detail::gpu_queue_args, void,

@@ -46,12 +46,13 @@ struct notification {
   int peer = -1;       ///< transport::peer::number()
 };
 
-/// An operation that was started: copies refer to the same one. An operation goes on if nobody
-/// holds its transfer. Threads: any.
+/// An operation that was started; copies refer to the same one. The operation continues even if no
+/// transfer refers to it. Threads: any.
 class LCI_PUBLIC transfer {
  public:
-  /// Called once at the end: with null, or with what get() would throw. In the thread that makes
-  /// progress, with no lock held: it may start further operations. It must not block or throw.
+  /// Called once at the end, with null or with what get() would throw. It runs in the thread that
+  /// makes progress, with no lock held, so it may start further operations. It must not block or
+  /// throw.
   typedef std::function<void(std::exception_ptr)> callback;
 
   transfer() {}
@@ -67,7 +68,7 @@ class LCI_PUBLIC transfer {
   bool is_in_use() const;
   /// Makes progress until it has ended; sleeps while nothing happens.
   /// @param limit_s  seconds; below 0: no limit
-  /// @return false: the time is up, and the operation goes on
+  /// @return false: the time is up, and the operation continues
   bool wait(double limit_s = -1) const;
   /// Waits, then returns or throws.
   /// @throws lci::peer_failure_error  the peer is lost, with the reason
@@ -75,10 +76,10 @@ class LCI_PUBLIC transfer {
   /// range is outside
   /// @throws lci::cancelled_error, lci::timeout_error  as they say
   void get() const;
-  /// Ends it as soon as possible with cancelled_error: nothing more of it is started.
+  /// Ends it as soon as possible with cancelled_error: no further part of it is started.
   /// @return true: none of it had been started; false: some of it was, or it has ended
   bool cancel() const;
-  /// What was told, once a transfer of transport::next_write() is done.
+  /// The notification, once a transfer of transport::next_write() is done.
   /// @return the notification
   notification note() const;
   /// Calls the function at the end; at once if it has ended.
@@ -89,7 +90,8 @@ class LCI_PUBLIC transfer {
   /// @param comp  any object of lci; must live until then
   /// @param user_context  for the status
   void signal(comp_t comp, void* user_context = nullptr) const;
-  /// As a future of the standard library. Somebody else must make progress: a future cannot.
+  /// As a future of the standard library. Another thread or call must make progress: a future does
+  /// not.
   /// @return the future
   std::future<void> future() const {
     std::shared_ptr<std::promise<void>> promise = std::make_shared<std::promise<void>>();

@@ -1,6 +1,7 @@
 /// @file transport.hpp
-/// Transports: two programs that were started separately read and write each other's memory. No
-/// launcher, no rank, no collective. Not part of lci.hpp. docs/transport.md has a first program.
+/// Transports: two programs that were started separately read and write each other's memory,
+/// without launcher, rank or collective. Not part of lci.hpp. docs/transport.md has a first
+/// program.
 #ifndef LCI_TRANSPORT_HPP
 #define LCI_TRANSPORT_HPP
 
@@ -39,11 +40,12 @@ struct transfer_options {
   double limit_s = 0;   ///< time limit in seconds; 0 or above 1e9: none
 };
 
-/// A connection, or several, between this program and others.
+/// Connections between this program and others.
 ///
-/// bind() on one side, connect() with its URL on the other, or both on both. Then each side reads
-/// and writes memory for which it has a key. Nothing moves unless a thread makes progress: in
-/// process(), in a blocking call, or in the thread that option `progress_thread` asks for.
+/// Call bind() on one side and connect() with its URL on the other, or both on both sides. Then
+/// each side reads and writes memory for which it has a key. Nothing moves unless a thread makes
+/// progress: in process(), in a blocking call, or in the thread that option `progress_thread`
+/// starts.
 ///
 /// Threads: any, all functions at the same time, except the destructor.
 class LCI_PUBLIC transport {
@@ -65,23 +67,23 @@ class LCI_PUBLIC transport {
   ~transport();
 
   /// Listens, once; later calls return the same.
-  /// @return URL with address, port and secret. A program that has it may connect: send it
-  /// as you would send a password
+  /// @return URL with address, port and secret. Every program that has it may connect: send it as
+  /// you would send a password
   /// @throws lci::backend_error  the system refuses the address
   std::string bind();
   /// Begins to connect and returns at once. Both sides may do it with each other's URL.
   /// @param url  what bind() returned on the other side
   /// @return the peer
-  /// @throws lci::argument_error  not such a URL
+  /// @throws lci::argument_error  not a URL of bind()
   peer connect(const std::string& url);
-  /// The next peer that has connected to bind()'s URL. Those that have closed meanwhile are left
-  /// out.
+  /// The next peer that has connected to bind()'s URL. Peers that have closed meanwhile are
+  /// skipped.
   /// @return the peer; not valid if there is none now
   peer accept();
   /// All peers that are not closed.
   /// @return in the order in which they came
   std::vector<peer> peers();
-  /// Whether there is a peer and the connection to every one is up.
+  /// Whether there is a peer, and the connections to all peers are up.
   /// @return true if so
   bool connected();
   /// Makes progress until connected().
@@ -118,7 +120,7 @@ class LCI_PUBLIC transport {
   /// @return the transfer: done when the bytes are there
   transfer read(const memory_view& local, const remote_buffer& remote,
                 const transfer_options& options = transfer_options());
-  /// Starts all operations of a batch, which become one.
+  /// Starts all operations of a batch as one transfer.
   /// @param all  the batch; may be used again
   /// @param options  what else
   /// @return the transfer: done when all are
@@ -126,30 +128,30 @@ class LCI_PUBLIC transport {
 
   /// Waits for the next notification of any peer, and takes it. All bytes that this peer wrote with
   /// this and earlier writes are then visible to this thread and to kernels started later.
-  /// Notifications of one peer that are under way at the same time may come in any order. Those
-  /// that nobody takes are kept, without a limit: take them if peers send them.
+  /// Notifications of one peer that are under way at the same time may come in any order.
+  /// Notifications that the program does not take are kept, without a limit.
   /// @return the notification
-  /// @throws lci::peer_failure_error  the last peer is lost and nothing is left to take. After
-  /// bind() it waits for others instead: peers() says who is there
+  /// @throws lci::peer_failure_error  the last peer is lost and no notification is left. After
+  /// bind() it waits for other peers instead: peers() returns those that are connected
   notification wait_for_write();
   /// The same with a time limit.
   /// @param limit_s  seconds; 0: makes progress once and does not wait
   /// @param out  the notification
   /// @return false: the time is up
   bool wait_for_write(double limit_s, notification* out);
-  /// A transfer that is done with the next notification, which transfer::note() gives. Takes
+  /// A transfer that is done at the next notification, which transfer::note() returns. Takes
   /// precedence over wait_for_write().
   /// @return the transfer
   transfer next_write();
 
-  /// A descriptor that is readable when process() has something to do; for poll, epoll, and the
-  /// loops made of them. While nothing arrives and nothing is under way it stays silent.
+  /// A descriptor that is readable when process() has something to do; for poll, epoll, and event
+  /// loops. While nothing arrives and nothing is under way it stays silent.
   /// @return owned by the transport, the same every time
   int event_fd() const;
   /// Makes progress, and runs callbacks. Never blocks.
   /// @return whether something happened
   bool process();
-  /// For people: each peer, which ways lead to it and why.
+  /// For people: each peer, which networks lead to it, and why.
   /// @return several lines
   std::string describe();
 
@@ -166,16 +168,16 @@ class LCI_PUBLIC transport {
 class LCI_PUBLIC transport::peer {
  public:
   peer() {}
-  /// Whether it refers to one.
+  /// Whether it refers to a program.
   /// @return false for a default-constructed one, and if accept() had none
   bool is_valid() const { return link_ != nullptr; }
   /// Its number within the transport.
   /// @return counted from 0, in the order of connect() and accept()
   int number() const;
-  /// Whether operations can be carried now.
+  /// Whether operations can be carried out now.
   /// @return false before the connection is up, and after its end
   bool connected() const;
-  /// Why it has ended.
+  /// Why the connection has ended.
   /// @return empty if it has not
   std::string why_closed() const;
   /// Ends this connection; operations that are not complete fail.

@@ -46,10 +46,10 @@ class LCI_PUBLIC memory_view {
   std::weak_ptr<transports::memory_state> state_;
 };
 
-/// What a key allows, and for how long. The library of the peer sees to it, so rights, the bounds
-/// of a part and the time guard against mistakes, not against a peer that has been altered: that
-/// one can use the whole memory until its registration ends, which revoke() and the memory's end
-/// force.
+/// What a key allows, and for how long. The peer's library enforces this: rights, bounds of a part
+/// and time guard against mistakes, not against a peer whose library was altered. Such a peer can
+/// use the whole memory until its registration ends, which revoke() and the end of the memory
+/// cause.
 struct key_options {
   double valid_s = 0;  ///< seconds from now, 1e9 at most; 0: until it is revoked or the memory ends
   bool can_read = true;   ///< whether peers may read the memory
@@ -57,7 +57,8 @@ struct key_options {
 };
 
 /// Memory of another process, or a part of it: an address there, a length and the key. The address
-/// is a number here. It can be sent as text to the program that is to read or write that memory.
+/// is only a number here. A remote buffer can be sent as text to the program that is to read or
+/// write that memory.
 class LCI_PUBLIC remote_buffer {
  public:
   remote_buffer() : address_(0), size_(0) {}
@@ -102,12 +103,12 @@ class LCI_PUBLIC remote_buffer {
 };
 
 /// Memory of the program that transports may use. It does not own the bytes: they must outlive this
-/// object. It needs no connection: each one registers it when it first uses it. The kind of memory
+/// object. It needs no connection: each connection registers it at first use. The kind of memory
 /// and its GPU are found from the pointer.
 ///
-/// The destructor withdraws all keys. It does not wait for peers that are just writing; where that
-/// matters, call revoke_and_wait() first. Threads: any, all functions, except assignment and the
-/// destructor.
+/// The destructor withdraws all keys. It does not wait for peers that are writing at that moment;
+/// if that matters, call revoke_and_wait() first. Threads: any, all functions, except assignment
+/// and the destructor.
 class LCI_PUBLIC memory {
  public:
   /// No memory.
@@ -159,8 +160,8 @@ class LCI_PUBLIC memory {
   }
 
   /// A key to all of this memory, to be sent anywhere. It is authenticated: the owner recognises
-  /// its own keys and refuses all others, altered ones included. It holds no address that anyone
-  /// dereferences unchecked. Calls with the same rights and no end return the same text.
+  /// its own keys and refuses all others, including altered ones. No address in it is dereferenced
+  /// unchecked. Calls with the same rights and no time limit return the same text.
   /// @param options  rights and time
   /// @return text without blanks
   /// @throws lci::argument_error  no memory, no right, or a time below 0
@@ -170,8 +171,8 @@ class LCI_PUBLIC memory {
   /// @param options  rights and time
   /// @return the buffer
   remote_buffer remote(const key_options& options = key_options()) const;
-  /// Withdraws one key. A peer that knows it starts nothing with it any more; what it has
-  /// begun ends well, if that takes no longer than a second.
+  /// Withdraws one key. A peer that has it starts nothing with it any more; operations that it has
+  /// begun complete if they take no longer than a second.
   /// @param key  one of this memory
   /// @throws lci::argument_error  it is not
   void revoke(const std::string& key);
