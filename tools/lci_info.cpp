@@ -13,11 +13,11 @@ namespace {
 
 constexpr const char* USAGE =
     "usage: lci_info [-v|--verbose|--json]\n"
-    "Prints the version, every network backend with \"usable\" or the reason why not, its NICs "
-    "with\n"
-    "the nearest cores and GPUs, the bootstraps, the accelerators, and the tiers of communication\n"
-    "that a kernel starts. -v adds what was tried for each tier, all attributes and the build\n"
-    "options; --json prints everything for programs.\n";
+    "Prints the version; every network backend with \"usable\" or the reason why not, and its "
+    "NICs\n"
+    "with the nearest cores and GPUs; the bootstraps; the accelerators; and the tiers of\n"
+    "communication that a kernel starts. -v adds what was tried for each tier, all attributes and\n"
+    "the build options. --json prints everything for programs.\n";
 
 #if LCI_HAVE_JSON
 
