@@ -1,14 +1,15 @@
 // Atomic operations of 4 and 8 bytes on registered memory of a rank. Callers: kernels, or threads
 // of the process. Threads: any; of a scope the leader's operation is made once.
-// Always true: an operation is atomic against all others of this room on the word, and, where its
-// memory is mapped, against those of system scope of any processor or GPU that reaches it; a word
-// that is not aligned to its size is refused. The old value lands in registered memory of this
-// process and is there after quiet(); or, with a pointer in its place, the call waits for it.
-// An operation by request comes behind all requests before it; one on mapped memory is made at
-// once, and may be seen before what requests bring: fence() comes between.
-// Over a card all of them wait, for what the card was given to that rank before and then until they
-// are carried out (beside_card.hpp); no_atomics: an endpoint over a card has no queue for them.
-// Waiting calls take a place of the endpoint for the old value (scratch.hpp).
+// Always true: an operation is atomic with respect to all other atomics of this folder on the word,
+// and, if its memory is mapped, to those of system scope of any processor or GPU that can access
+// it. A word that is not aligned to its size is refused. The old value arrives in registered memory
+// of this process and is there after quiet(); or, if a pointer is given instead, the call waits for
+// it.
+// An operation by request comes after all earlier requests. An operation on mapped memory is
+// executed at once, and may be seen before the data of requests: call fence() in between.
+// Over a card all operations wait, first for what the card was given to that rank before, and then
+// until they are executed (beside_card.hpp); no_atomics: an endpoint over a card has no queue for
+// them. Waiting calls use a place of the endpoint for the old value (scratch.hpp).
 #pragma once
 
 #include <cstdint>
@@ -186,7 +187,7 @@ LCI_ANYWHERE status do_by_leader(const endpoint_t& ep, int rank, const place_t& 
 
 }  // namespace detail
 
-// Adds, the old value to `old`. Without it: adds, and no value comes back.
+// Adds, and writes the old value to `old`. Without `old` it adds and returns no value.
 template <class Scope = thread, class T>
 LCI_ANYWHERE status fetch_add(const endpoint_t& ep, int rank, const place_t& at, T value,
                               const place_t& old) noexcept {
@@ -233,7 +234,7 @@ LCI_ANYWHERE status swap(const endpoint_t& ep, int rank, const place_t& at, T va
                                      detail::call_of(detail::atomic_kind::swap, value), old);
 }
 
-// Writes `value`. No value comes back.
+// Writes `value`; returns no value.
 template <class Scope = thread, class T>
 LCI_ANYWHERE status set(const endpoint_t& ep, int rank, const place_t& at, T value) noexcept {
   return detail::start_by_leader<Scope>(ep, rank, at,
@@ -246,8 +247,8 @@ LCI_ANYWHERE status fetch(const endpoint_t& ep, int rank, const place_t& at, T* 
   return fetch_add<Scope>(ep, rank, at, T{0}, old);
 }
 
-// Clears the bits that `value` does not have, the old value to `old`. Without it: no value comes
-// back.
+// Clears the bits that `value` does not have, and writes the old value to `old`. Without `old` it
+// returns no value.
 template <class Scope = thread, class T>
 LCI_ANYWHERE status fetch_and(const endpoint_t& ep, int rank, const place_t& at, T value,
                               const place_t& old) noexcept {
@@ -285,7 +286,7 @@ LCI_ANYWHERE status or_(const endpoint_t& ep, int rank, const place_t& at, T val
                                         detail::call_of(detail::atomic_kind::or_, value), nullptr);
 }
 
-// Turns the bits of `value` over.
+// Inverts the bits of `value`.
 template <class Scope = thread, class T>
 LCI_ANYWHERE status fetch_xor(const endpoint_t& ep, int rank, const place_t& at, T value,
                               const place_t& old) noexcept {

@@ -1,10 +1,11 @@
-// A barrier of all ranks over words that the program has registered at each of them. Callers:
-// kernels, or threads of the process; of each rank one scope. Threads: all members of the scope
+// A barrier of all ranks, using words that the program has registered at each of them. Callers:
+// kernels, or threads of the process; one scope of each rank. Threads: all members of the scope
 // that a call names.
-// Always true: who is through has seen that every rank came, and sees what each had started before
-// it came; a wait of it ends as those of wait.hpp do, also with the end of any rank, and then
-// others may be through. In each of its steps, of which there are as many as words, a rank tells
-// one that is twice as far away as in the step before (dissemination), so no rank is asked by all.
+// Always true: a rank that has passed knows that every rank came, and sees what each had started
+// before it came. A wait of the barrier ends as those of wait.hpp do, also with the end of any
+// rank; other ranks may have passed by then. In each of its steps, of which there are as many as
+// words, a rank notifies one that is twice as far away as in the step before (dissemination), so no
+// rank is notified by all.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace lci::gpu {
 
-// How many words of 8 bytes each rank has for a barrier of so many.
+// How many words of 8 bytes each rank needs for a barrier of that many ranks.
 LCI_ANYWHERE constexpr std::uint32_t barrier_words(std::uint32_t ranks) noexcept {
   std::uint32_t n = 0;
   while (std::uint64_t{1} << n < ranks) ++n;
@@ -47,10 +48,10 @@ LCI_ANYWHERE_ONCE status do_barrier(const endpoint_t& ep, const place_t* words,
 
 }  // namespace detail
 
-// Waits until all ranks have made the call for this round; does quiet() before. `words` has for
-// each rank the place of its barrier_words(), in memory that may be read here; `own` are those of
-// this rank. They are 0 before the first round, which is 1; each later one is one more. Barriers
-// that are under way at the same time have words of their own.
+// Waits until all ranks have made the call for this round; calls quiet() first. `words` has, for
+// each rank, the place of its barrier_words(), in memory that can be read here; `own` are those of
+// this rank. They are 0 before the first round, which has the number 1; each later round is one
+// more. Barriers that are under way at the same time need separate words.
 template <class Scope = thread>
 LCI_ANYWHERE status barrier(const endpoint_t& ep, const place_t* words, const std::uint64_t* own,
                             std::uint64_t round) noexcept {

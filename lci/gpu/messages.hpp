@@ -1,14 +1,14 @@
-// Sends, active messages and receives that a kernel posts; the host's engine matches. Callers:
-// kernels, or threads of the process. Threads: any; of a scope the leader posts.
+// Sends, active messages and receives that a kernel posts; the host's matching engine handles them.
+// Callers: kernels, or threads of the process. Threads: any; the leader of a scope posts.
 // Always true: a message of at most `max_inline` bytes, and at most MOST_INLINE_MESSAGE, travels in
-// the request if the thread can read it, so its memory is free at once; a longer one is read from
-// registered memory, which stays as it is until quiet(). A message is behind what was put to that
-// rank before by requests; over a card it waits for that. Its request only hands it to lci: puts,
-// signals and atomics after a message may be seen before it, whatever the tier, also with quiet()
-// or fence() between, which of a message say that its memory is free. Receives go through the queue
-// to the own rank, so those of one thread are matched in the order posted. A ticket is good for one
-// wait; a receive whose wait was aborted or timed out may still be written, and its ticket stays
-// good. So does that of a receive from ANY_RANK whose wait ended because some rank has.
+// the request if the thread can read it, so its memory may be reused at once. A longer one is read
+// from registered memory, which must stay unchanged until quiet(). A message comes after earlier
+// requests to that rank; over a card it waits for them. Its request only hands it to lci: on every
+// tier, puts, signals and atomics after a message may be seen before it, even with quiet() or
+// fence() in between, which say only that the message's memory is free. Receives go through the
+// queue to the own rank, so those of one thread are matched in the order posted. A ticket is valid
+// for one wait. A receive whose wait was aborted or timed out may still be written, and its ticket
+// stays valid. So does that of a receive from ANY_RANK whose wait ended because a rank has ended.
 #pragma once
 
 #include <cstdint>
@@ -235,8 +235,8 @@ LCI_ANYWHERE status receive_by_leader(const endpoint_t& ep, const ticket_t& tick
 
 }  // namespace detail
 
-// Sends `size` bytes at `from`, of this process, to a receive of `rank` with this tag: one that its
-// host posted, or a kernel.
+// Sends `size` bytes at `from`, of this process, to a receive of `rank` with this tag, which the
+// rank's host or a kernel posted.
 template <class Scope = thread>
 LCI_ANYWHERE status send(const endpoint_t& ep, int rank, const place_t& from, std::uint64_t size,
                          std::uint64_t tag) noexcept {
@@ -267,7 +267,7 @@ LCI_ANYWHERE status am_value(const endpoint_t& ep, int rank, const T& value, std
 }
 
 // Posts a receive of at most `size` bytes to `to`, from `rank` or ANY_RANK, with this tag.
-// no_receive_slot: as many are posted as the endpoint takes.
+// no_receive_slot: the endpoint accepts no more receives now.
 template <class Scope = thread>
 LCI_ANYWHERE status recv(const endpoint_t& ep, int rank, const place_t& to, std::uint64_t size,
                          std::uint64_t tag, ticket_t* ticket) noexcept {
@@ -284,15 +284,15 @@ LCI_ANYWHERE status recv(const endpoint_t& ep, int rank, const place_t& to, std:
   return p.said;
 }
 
-// Waits for a receive, and gives its ticket back. ok: the message is there; else how the receive,
-// or the wait, has ended: of one from ANY_RANK also with the end of any rank. bad_key: the ticket
-// was used before. `result` may be null.
+// Waits for a receive, and releases its ticket. ok: the message has arrived; otherwise the reason
+// why the receive or the wait has ended; a receive from ANY_RANK also ends its wait with the end of
+// any rank. bad_key: the ticket was used before. `result` may be null.
 template <class Scope = thread>
 LCI_ANYWHERE status wait_receive(const endpoint_t& ep, const ticket_t& ticket,
                                  message_t* result = nullptr) noexcept {
   return detail::receive_by_leader<Scope>(ep, ticket, result, true);
 }
-// One look: nothing if it has not ended.
+// Checks once; returns `nothing` if the receive has not ended.
 template <class Scope = thread>
 LCI_ANYWHERE status test_receive(const endpoint_t& ep, const ticket_t& ticket,
                                  message_t* result = nullptr) noexcept {

@@ -1,10 +1,11 @@
-// When what was started is done: quiet and fence, and what went wrong. Callers: kernels, or threads
-// of the process. Threads: any; all members of the scope that a call names.
-// Always true: quiet() covers the calls that its scope made before it, and those of others that it
-// has synchronized with; a queue to which nothing was posted since costs two loads and no request;
-// a queue that has ended says why, each time it is asked. Several threads may wait at once: each
-// that finds requests under way has one behind them that asks for a completion, lanes of a warp one
-// together, so none relies on another's. Of messages both say only that their memory is free.
+// Completion of what was started (quiet and fence), and the reasons of failures. Callers: kernels,
+// or threads of the process. Threads: any; all members of the scope that a call names.
+// Always true: quiet() covers the calls that its scope made before it, and those of other threads
+// that it has synchronized with. A queue to which nothing was posted since the last one costs two
+// loads and no request. A queue that has ended gives the reason each time. Several threads may wait
+// at once: each that finds requests under way posts one behind them that asks for a completion
+// (lanes of a warp share one), so none relies on another's. Of messages, quiet() and fence() say
+// only that their memory is free.
 #pragma once
 
 #include <cstdint>
@@ -83,8 +84,9 @@ LCI_ANYWHERE status quiet_of_rank(const endpoint_record& record, std::uint32_t r
 
 }  // namespace detail
 
-// Waits until all that was started to `rank` is done: visible there, and of gets and atomics here;
-// sources are free. Direct copies included. Not ok: what ended the queue; see syndrome_of().
+// Waits until everything that was started to `rank` is done: puts are visible there, the results of
+// gets and atomics are here, and sources may be reused. Includes direct copies. Not ok: the reason
+// why the queue has ended; see syndrome_of().
 template <class Scope = thread>
 LCI_ANYWHERE status quiet(const endpoint_t& ep, int rank) noexcept {
   return by_leader<Scope>([&] {
@@ -94,7 +96,7 @@ LCI_ANYWHERE status quiet(const endpoint_t& ep, int rank) noexcept {
     return s;
   });
 }
-// The same for all ranks. Of several that have ended the lowest one's reason.
+// The same for all ranks. If several queues have ended, the reason of the lowest rank.
 template <class Scope = thread>
 LCI_ANYWHERE status quiet(const endpoint_t& ep) noexcept {
   return by_leader<Scope>([&] {
@@ -109,9 +111,9 @@ LCI_ANYWHERE status quiet(const endpoint_t& ep) noexcept {
   });
 }
 
-// What was started to `rank` before is visible there before anything that is started after. With
-// nothing in the queue it is a barrier of memory; else it waits as quiet() does, since what comes
-// after may go past the queue.
+// What was started to `rank` before is visible there before anything that is started later. With
+// nothing in the queue it is a memory barrier; otherwise it waits as quiet() does, since later
+// operations may bypass the queue.
 template <class Scope = thread>
 LCI_ANYWHERE status fence(const endpoint_t& ep, int rank) noexcept {
   return quiet<Scope>(ep, rank);
@@ -122,8 +124,8 @@ LCI_ANYWHERE status fence(const endpoint_t& ep) noexcept {
   return quiet<Scope>(ep);
 }
 
-// The first error of the queue to `rank`, as a card reports it, or of that for messages; none if
-// there was none.
+// The first error of the queue to `rank`, as a card reports it, or of the queue for messages; none
+// if there was no error.
 LCI_ANYWHERE inline wqe::syndrome syndrome_of(const endpoint_t& ep, int rank) noexcept {
   if (check_rank(ep, rank) != status::ok) return wqe::syndrome::none;
   const wqe::syndrome of_queue = detail::syndrome_in(ep.record->peers[rank].queue);

@@ -1,7 +1,7 @@
 // Queues of active messages that kernels poll. Callers: kernels, or threads of the process.
 // Threads: any; each message goes to one call. Always true: messages are taken in the order in
-// which the host put them in; one that does not fit the buffer stays, and says how long it is; a
-// slot is the host's again when its message has been copied.
+// which the host added them; one that does not fit the buffer stays, and the call returns its size;
+// a slot belongs to the host again when its message has been copied.
 #pragma once
 
 #include <cstdint>
@@ -108,15 +108,16 @@ LCI_ANYWHERE status copy_out(const queue_t& queue, void* buffer, std::uint64_t r
 
 }  // namespace detail
 
-// Copies the next message to `buffer`, of `room` bytes, in memory that all members of the scope
-// reach. ok: `what` says whose it is. nothing: there is none. too_long: it stays; `what` says its
-// size. `what` may be null.
+// Copies the next message to `buffer`, of `room` bytes, in memory that all members of the scope can
+// access. ok: `what` describes the message. nothing: there is none. too_long: the message stays;
+// `what` gives its size. `what` may be null.
 template <class Scope = thread>
 LCI_ANYWHERE status poll(const queue_t& queue, void* buffer, std::uint64_t room,
                          message_t* what = nullptr) noexcept {
   return detail::copy_out<Scope>(queue, buffer, room, what, false);
 }
-// The same, and waits for one. Ends else as wait_until() does, with the end of any rank too.
+// The same, and waits for a message. The wait also ends as that of wait_until() does, including
+// with the end of any rank.
 template <class Scope = thread>
 LCI_ANYWHERE status wait(const queue_t& queue, void* buffer, std::uint64_t room,
                          message_t* what = nullptr) noexcept {

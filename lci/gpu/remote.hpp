@@ -3,25 +3,26 @@
 // Always true: a refusal has written nothing, neither here nor there. Memory that both ends' keys
 // map is copied by the scope at once; everything else is a request in the queue to the rank.
 //
-// - The source must stay as it is, and what a get brings is not there, until quiet(). Only of
-//   put_value() the value is free at once.
-// - Size 0 is legal: the places are not looked at, and only the signal is sent.
-// - A size above the limit of a request (`send_limits::max_message`, 2^30) goes in several; the
-//   signal comes once, behind the last one.
-// - put_signal() copies directly only if data and signal are both mapped; else both take the queue,
-//   so that one order holds for them.
-// - Over a card a signal that adds waits for the card, and until it is made (beside_card.hpp).
-// - Order: requests to one rank are done in the order posted, but for gets among each other and
-//   puts among each other, of any size, values too: they have no order without fence(). A signal by
-//   request comes behind all requests before it; of a message only that lci has it, see
-//   messages.hpp. A signal to a mapped word is a store at once, which may be seen before what
-//   requests bring: where data went by request, fence() comes between. Of direct copies and signals
-//   only put_signal() makes an order: its signal is seen after its data, and after what its scope
-//   copied before. Else fence() does: a signal alone, which a put_signal() of size 0 is too, may be
-//   seen before direct puts that came before it.
+// - The source must stay unchanged until quiet(), and the data of a get are there only after it.
+//   Only the source of put_value() may be reused at once.
+// - Size 0 is legal: the places are not checked, and only the signal is sent.
+// - A size above the limit of a request (`send_limits::max_message`, 2^30) takes several requests;
+//   one signal follows the last one.
+// - put_signal() copies directly only if data and signal are both mapped; otherwise both go through
+//   the queue, so that they are ordered.
+// - Over a card, a signal that adds waits for the card, and then until it is executed
+//   (beside_card.hpp).
+// - Order: requests to one rank are executed in the order posted, except that gets are not ordered
+//   among each other, and puts of any size, values too, are not ordered among each other without
+//   fence(). A signal by request comes after all earlier requests; of an earlier message it says
+//   only that lci has it, see messages.hpp. A signal to a mapped word is a store at once, which may
+//   be seen before the data of requests: if data went by request, call fence() before it. Of direct
+//   copies and signals, only put_signal() makes an order: its signal is seen after its data, and
+//   after what its scope copied before. Otherwise use fence(): a signal alone, including a
+//   put_signal() of size 0, may be seen before earlier direct puts.
 // - A put of 4 or 8 bytes at aligned places is one store at the peer. Between mapped places its
-//   source may be read before the endpoint is looked at: it has to be there also if the call is
-//   refused.
+//   source may be read before the endpoint is checked: the source must be readable even if the call
+//   is refused.
 #pragma once
 
 #include <cstdint>
@@ -185,17 +186,17 @@ LCI_ANYWHERE status signal_by_leader(const endpoint_t& ep, int rank,
 
 }  // namespace detail
 
-// Writes `size` bytes at `from`, of this process, to `to`, of `rank`. In no order with other puts,
-// also to the same place, without fence().
+// Writes `size` bytes at `from`, of this process, to `to`, of `rank`. Not ordered with other puts,
+// even to the same place, without fence().
 template <class Scope = thread>
 LCI_ANYWHERE status put(const endpoint_t& ep, int rank, const place_t& to, const place_t& from,
                         std::uint64_t size) noexcept {
   return detail::put_with<Scope>(ep, rank, to, from, size, detail::no_signal());
 }
 
-// The same, and then changes the word of 8 bytes at `signal` of that rank: behind the data. It is
-// behind what was put to that rank before by requests only if it goes by request too: where its
-// data and word are mapped it waits for none, and fence() comes first.
+// The same, and then changes the word of 8 bytes at `signal` of that rank, after the data. It comes
+// after earlier puts by request to that rank only if it is a request too: if its data and word are
+// mapped it waits for no request, so call fence() first.
 template <class Scope = thread>
 LCI_ANYWHERE status put_signal(const endpoint_t& ep, int rank, const place_t& to,
                                const place_t& from, std::uint64_t size, const place_t& signal,
@@ -204,9 +205,9 @@ LCI_ANYWHERE status put_signal(const endpoint_t& ep, int rank, const place_t& to
   return detail::put_with<Scope>(ep, rank, to, from, size, what);
 }
 
-// Changes the word of 8 bytes at `at` of `rank`: by request behind what was put to that rank before
-// by requests, but a mapped one at once, so that fence() comes between it and such puts. A program
-// that says with a word that something is there sets it so, not by put_value().
+// Changes the word of 8 bytes at `at` of `rank`: by request, after all earlier requests to that
+// rank; a mapped word at once, so call fence() between such puts and it. Announce data with a
+// signal, not with put_value().
 template <class Scope = thread>
 LCI_ANYWHERE status signal(const endpoint_t& ep, int rank, const place_t& at, std::uint64_t value,
                            signal_op op = signal_op::set) noexcept {
@@ -296,8 +297,8 @@ LCI_ANYWHERE transfer begin_get(const endpoint_t& ep, int rank, const place_t& t
 
 }  // namespace detail
 
-// Writes a value of the leader; it is free at once. At most what travels in a request: 220 bytes.
-// In no order with other puts, as put(): a word that says that they are there is a signal().
+// Writes a value of the leader, whose variable may be reused at once. At most 220 bytes, which
+// travel in the request. Not ordered with other puts, like put(): announce the value with signal().
 template <class Scope = thread, class T>
 LCI_ANYWHERE status put_value(const endpoint_t& ep, int rank, const place_t& to,
                               const T& value) noexcept {
@@ -306,7 +307,8 @@ LCI_ANYWHERE status put_value(const endpoint_t& ep, int rank, const place_t& to,
   return by_leader<Scope>([&] { return detail::begin_put_value<Scope>(ep, rank, to, value); });
 }
 
-// Reads `size` bytes at `from`, of `rank`, to `to`, of this process. They are there after quiet().
+// Reads `size` bytes at `from`, of `rank`, to `to`, of this process. The data are there after
+// quiet().
 template <class Scope = thread>
 LCI_ANYWHERE status get(const endpoint_t& ep, int rank, const place_t& to, const place_t& from,
                         std::uint64_t size) noexcept {

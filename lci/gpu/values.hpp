@@ -1,10 +1,10 @@
 // Reads of values of up to 8 bytes that the caller waits for. Callers: kernels, or threads of the
 // process. Threads: any; all members of the scope that a call names.
-// Always true: a refusal, and an end of the wait, leave the value of the caller as it was. What 4
-// or 8 bytes at an aligned place are is read at once. No order is made, neither with puts before,
-// for which fence() comes between, nor with what the owner wrote beside the value: a word that says
-// that something is there is read by fetch(), or waited for where it is. Over a card the proxy
-// reads it, when the card has carried out what it was given to that rank (beside_card.hpp).
+// Always true: a refusal, or a wait that ends early, leaves the caller's value unchanged. A value
+// of 4 or 8 bytes at an aligned place is read at once. The read makes no order, neither with
+// earlier puts (call fence() in between) nor with what the owner wrote beside the value: read a
+// word that announces data by fetch(), or wait for it where it is. Over a card the proxy reads the
+// value, after the card has executed what it was given to that rank (beside_card.hpp).
 #pragma once
 
 #include <cstdint>

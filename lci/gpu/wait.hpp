@@ -1,10 +1,10 @@
 // Waits for a word in memory of this process that peers change, or for any or all of several words
 // that follow each other: by signals, puts and atomics.
-// Callers: kernels, or threads of the process. Threads: any; of a scope the leader looks.
-// Always true: what was written before the signal is seen behind the call; a wait ends when the
-// condition holds, and else by the abort flag, by the limit counted from when the word, or one of
-// the words, changed last, by the end of the endpoint or of the peer. The condition is looked at
-// once more before an end is reported. The word belongs into the memory of who waits: each look at
+// Callers: kernels, or threads of the process. Threads: any; the leader of a scope polls.
+// Always true: after the call, what was written before the signal is visible. A wait ends when the
+// condition holds, or else by the abort flag, by the limit counted from the last change of the word
+// or of one of the words, or by the end of the endpoint or of the peer. The condition is checked
+// once more before an end is reported. Place the word in memory of the one that waits: each read of
 // host memory costs a kernel more than a microsecond.
 #pragma once
 
@@ -142,8 +142,8 @@ LCI_ANYWHERE_ONCE found_word wait_for_list(endpoint_t ep, word_list<T> list, how
 
 }  // namespace detail
 
-// Waits until `*word` compares so with `value`. With a rank, that rank's end ends the wait too;
-// without, the end of any.
+// Waits until the comparison of `*word` with `value` holds. If a rank is given, its end also ends
+// the wait; otherwise the end of any rank does.
 template <class Scope = thread, class T>
 LCI_ANYWHERE status wait_until(const endpoint_t& ep, const T* word, comparison how,
                                typename detail::word_of<T>::value value,
@@ -151,8 +151,8 @@ LCI_ANYWHERE status wait_until(const endpoint_t& ep, const T* word, comparison h
   return by_leader<Scope>([&] { return detail::wait_here<T>(ep, word, how, value, rank); });
 }
 
-// Waits until each of `count` words has compared so with `value`, but for those whose `skipped` is
-// not 0. Without a word it is ok at once. The ends are those of wait_until().
+// Waits until the comparison has held for each of `count` words, except those whose `skipped` is
+// not 0. Without any word it returns ok at once. The wait ends in the same ways as wait_until().
 template <class Scope = thread, class T>
 LCI_ANYWHERE status wait_until_all(const endpoint_t& ep, const T* words, std::uint64_t count,
                                    comparison how, typename detail::word_of<T>::value value,
@@ -162,8 +162,9 @@ LCI_ANYWHERE status wait_until_all(const endpoint_t& ep, const T* words, std::ui
       [&] { return detail::wait_for_list(ep, list, detail::how_many::all, rank).said; });
 }
 
-// Waits until one of them does, and says which: the first one. A caller that wants each of them
-// once marks in `skipped` which it has had. Without a word it is nothing at once.
+// Waits until the comparison holds for one of them, and returns the first such word in `which`. A
+// caller that wants each of them once marks those that it has had in `skipped`. Without any word it
+// returns `nothing` at once.
 template <class Scope = thread, class T>
 LCI_ANYWHERE status wait_until_any(const endpoint_t& ep, const T* words, std::uint64_t count,
                                    comparison how, typename detail::word_of<T>::value value,
@@ -176,7 +177,7 @@ LCI_ANYWHERE status wait_until_any(const endpoint_t& ep, const T* words, std::ui
   return found.said;
 }
 
-// One look: ok, or nothing.
+// Checks once: ok, or nothing.
 template <class Scope = thread, class T>
 LCI_ANYWHERE status test(const endpoint_t& ep, const T* word, comparison how,
                          typename detail::word_of<T>::value value) noexcept {
