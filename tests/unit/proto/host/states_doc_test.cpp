@@ -25,38 +25,42 @@ void print(std::ostream& out, const char* title, const Table& table) {
 
 std::string document() {
   std::ostringstream out;
-  out << "# Protocol states {#states}\n\n"
-         "Protocols of more than two steps are tables of {state, event, next state, action}; the "
-         "code walks them, and this\n"
-         "page is printed from them. The compiler rejects a table with an unreachable state, a "
-         "state without a way out, or a\n"
-         "missing event (`lci/base/state_table.hpp`). Everything eager is two functions "
-         "and needs "
-         "none.\n\n"
-         "A rendezvous carries a message that is too large to be sent without asking. The sender "
-         "says what it has (RTS), the\n"
-         "receiver where it wants it (RTR), the sender writes the data there and says so (FIN, or "
-         "immediate data that travels\n"
-         "with the last write).\n\n"
-         "A rank has one state in each runtime (`lci/net/peer_table.hpp`): what networks, "
-         "devices and the bootstrap report\n"
-         "moves it, and all else reads it. Nothing follows a failure.\n\n";
+  out << "# Protocol states {#states}\n"
+         "\n"
+         "Protocols of more than two steps are tables of {state, event, next state, action}. The "
+         "code executes the tables, and\n"
+         "this page is printed from them. The compiler rejects a table with an unreachable state, "
+         "a state without an exit, or a\n"
+         "missing event (`lci/base/state_table.hpp`). Eager protocols are two functions each and "
+         "need no table.\n"
+         "\n"
+         "A rendezvous carries a message that is too large to be sent eagerly. The sender "
+         "announces it (RTS), the receiver\n"
+         "answers where to write it (RTR), and the sender writes the data there and reports the "
+         "end (FIN, or immediate data that\n"
+         "travels with the last write).\n"
+         "\n"
+         "A rank has one state in each runtime (`lci/net/peer_table.hpp`). Reports of networks, "
+         "devices and the bootstrap change\n"
+         "it; everything else reads it. No state follows a failure.\n"
+         "\n";
   print(out, "Rendezvous, sender", proto::SEND_TABLE);
   print(out, "Rendezvous, receiver", proto::RECV_TABLE);
   out << "A staged transfer brings GPU memory to or from a peer through slots in host memory. The "
-         "receiver lends slots, the sender\n"
-         "fills them in order and announces each piece, the receiver empties each slot and gives "
-         "it back (credit). After a\n"
-         "copy or a failure `quiet` or `last` is raised if nothing copies for the transfer any "
-         "more "
-         "(`lci/proto/gpu/staged.hpp`).\n\n";
+         "receiver lends slots. The sender\n"
+         "fills them in order and announces each piece. The receiver empties each slot and "
+         "returns it (credit). After a copy or a\n"
+         "failure, the event `quiet` or `last` is raised if no copy of the transfer is under way "
+         "(`lci/proto/gpu/staged.hpp`).\n"
+         "\n";
   print(out, "Staged transfer, sender", proto::gpu::STAGED_SEND);
   print(out, "Staged transfer, receiver", proto::gpu::STAGED_RECV);
-  out << "A pre-posted receive is known to its sender, which may claim it by a word of shared "
-         "memory and then write at once. Its\n"
-         "record stays in the matching engine until a claim is heard or a message of the same key "
-         "takes it out\n"
-         "(`lci/proto/gpu/preposted_receives.hpp`).\n\n";
+  out << "A sender knows the pre-posted receives of its peer. It may claim one through a word in "
+         "shared memory and then write at\n"
+         "once. The record of the receive stays in the matching engine until a claim arrives or a "
+         "message of the same key removes it\n"
+         "(`lci/proto/gpu/preposted_receives.hpp`).\n"
+         "\n";
   print(out, "Pre-posted receive", proto::gpu::PREPOSTED);
   print(out, "Ranks", lci::net::PEER_TABLE);
   return out.str();
