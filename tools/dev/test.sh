@@ -4,7 +4,7 @@
 # ./dev test all [NAME...]: runs the quick tests; then all others (virtual machines, hosts, packaging, project rules), with
 # the experimental parts in the same build folder (LCI_EXPERIMENTAL; the next ./dev test switches it off again); then the
 # address and the thread sanitizer, by clang if there is one; then checks that this machine's gcc and clang give no warning; then tests in a
-# separate Debian 13, with gcc 14 and clang 19. What comes later is built beside the tests. Continuous integration runs this.
+# separate Debian 13, with gcc 14 and clang 19. Later parts are built while the tests run. Continuous integration runs this.
 # ./dev test long [NAME...]: runs all of release with the soak tests.
 # ./dev test gpu: runs the GPU memory suites and prints the result of each: on the real driver if there is a GPU, else on
 # the mock.
