@@ -142,7 +142,7 @@ void cards::check_address(const chosen_port& card) noexcept {
   }
   log::error("ibv", "%s: the address that peers were told is not its own any more: %s",
              card.name.c_str(), describe(card).c_str());
-  fail("the card's address has changed since peers were told it");
+  fail("the card's address has changed since peers learned it");
 }
 
 // The card may have other ports.
