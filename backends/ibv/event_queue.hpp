@@ -60,7 +60,7 @@ class event_queue final : public base_queue {
   void drop_posted(net::sink& to, connection& on, std::string_view reason) noexcept;
   void take_note(const note& what, const connection& from) noexcept;
   void serve_pending(net::sink& to) noexcept;
-  void look() noexcept { receives_.post(); }
+  void look(net::sink&) noexcept { receives_.post(); }
   void look_at_all(net::sink& to) noexcept;
   void look_at(net::sink& to, connection& on) noexcept;
   const char* find_failure(connection& on) noexcept;

@@ -69,10 +69,12 @@ class connection : public net::connected::connection {
     holding held;
     work* done;  // the provider was done with it: all is the caller's; null: it was not
   };
-  std::optional<untold> take_untold() noexcept {
+  // Those for which the provider may use memory of the program only if all are wanted.
+  std::optional<untold> take_untold(bool all) noexcept {
     const std::lock_guard lock(lock_);
-    const auto at =
-        std::find_if(works_.begin(), works_.end(), [](const work& one) { return !one.is_told; });
+    const auto at = std::find_if(works_.begin(), works_.end(), [=](const work& one) {
+      return !one.is_told && (all || !one.uses_memory_of_program());
+    });
     if (at == works_.end()) return std::nullopt;
     work& one = *at;
     one.is_told = true;
@@ -131,10 +133,15 @@ class connection : public net::connected::connection {
   std::uint64_t taken = 0;  // messages of the peer that were dealt with
   std::uint64_t told = 0;   // of these it knows
   std::uint64_t flushes = 0;
-  bool is_asked = false;            // for a sign of life, and that is not out yet
-  std::uint64_t missed_ticks = 0;   // when its process was missed; 0: it is not
-  std::uint32_t missed_polls = 0;   // polls at that time, and
-  std::uint32_t missed_dry = 0;     // of these, those that had found nothing
+  bool is_asked = false;  // for a sign of life, and that is not out yet
+  // How far the polling was at some time.
+  struct moment {
+    std::uint64_t ticks = 0;  // 0: it has not come
+    std::uint32_t polls = 0;  // until then, and
+    std::uint32_t dry = 0;    // of these, those that had found nothing
+  };
+  moment missed;                    // its process was
+  moment ended;                     // the connection has, with memory of the program in use
   std::uint64_t leaving_ticks = 0;  // when we were to say that we leave, behind writes
   std::uint64_t broken_ticks = 0;   // when it failed and the peer was to hear that; 0: it has
 

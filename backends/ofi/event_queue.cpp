@@ -10,13 +10,8 @@
 namespace lci::ofi {
 namespace {
 
-constexpr std::uint64_t SILENCE_MS = 1000;  // after which who cannot be watched is asked
-// Polls without news after which all has come that a missed peer sent.
-constexpr std::uint32_t DRY_POLLS = 16;
-// Where polls never come to that: others send without end, or a message is deferred for want of
-// what only this end gives back. As many polls and as long.
-constexpr std::uint32_t STUCK_POLLS = 1024;
-constexpr std::uint64_t STUCK_MS = 500;
+constexpr char NOBODY_ANSWERS[] =
+    "the connection has ended before its target said that it is there";
 
 std::uint64_t word_before(const std::byte* payload) noexcept {
   std::uint64_t out = 0;
@@ -197,13 +192,16 @@ LCI_COLD void event_queue::read_error(net::sink& to) noexcept {
 void event_queue::finish(net::sink& to, work& one, int error) noexcept {
   connection& on = *one.on;
   if (one.is_answered && error == 0) on.hear(now_);
-  if (error != 0) [[unlikely]]
+  std::string_view why = error == 0 ? "" : meaning_of(error);
+  if (error != 0) [[unlikely]] {
     break_off(to, on, error);
-  else if (one.is_write && domain_.how == delivery::asked && one.flush == 0 && !one.is_told)
-      [[unlikely]]
-    return flush(one);
+  } else if (one.is_write && domain_.how == delivery::asked && one.flush == 0 && !one.is_told)
+      [[unlikely]] {
+    if (!on.was_end_reported) return flush(one);
+    why = NOBODY_ANSWERS;
+  }
   if (on.leave(one)) [[likely]]
-    tell_end(to, on, one, error == 0 ? "" : meaning_of(error));
+    tell_end(to, on, one, why);
   else
     give_back_late(one);
   works_.put(&one);
@@ -247,19 +245,6 @@ LCI_COLD void event_queue::flushed(net::sink& to, connection& from, std::uint64_
   }
 }
 
-// What is posted there will not end, or nobody knows when. What it holds is the provider's until
-// then: it may read a packet, or answer into a registration.
-void event_queue::drop_posted(net::sink& to, connection& on, std::string_view reason) noexcept {
-  while (const auto one = on.take_untold()) {
-    if (one->done == nullptr) {
-      tell_user(to, on, one->held, reason);
-      continue;
-    }
-    works_.put(one->done);
-    tell_end(to, on, one->held, reason);
-  }
-}
-
 // A message from the peer's fabric to this one. False: it only asks whether we are there.
 LCI_COLD bool event_queue::take_ours(net::sink& to, const std::byte* data, std::size_t size,
                                      connection& from) noexcept {
@@ -299,99 +284,6 @@ void event_queue::take_note(net::sink& to, const note& what, connection& from) n
     case note::kind::keepalive:
       return;
   }
-}
-
-// By what the provider says here alone: the peer, whose process may live, would go on waiting for
-// what is dropped here.
-LCI_COLD void event_queue::break_off(net::sink& to, connection& on, int error) noexcept {
-  if (!on.was_end_reported) {
-    on.broken_ticks = base::cpu_ticks();
-    ++broken_;
-  }
-  fail(to, on, meaning_of(error));
-  look();
-}
-
-// A provider may have to connect once more for that, and a peer that has died need not hear.
-void event_queue::look() noexcept {
-  if (broken_ == 0) return;
-  const std::uint64_t now = base::cpu_ticks();
-  for_each([&](connection& on) {
-    if (on.broken_ticks == 0) return;
-    const bool is_late = now > on.broken_ticks + LEAVE_MS * base::ticks_per_ms();
-    if (!is_late && why_missed(on) == nullptr && !say_failed(on)) return;
-    on.broken_ticks = 0;
-    --broken_;
-  });
-}
-
-void event_queue::look_at(net::sink& to, connection& on) noexcept {
-  const std::string_view why = why_over(on);
-  if (!why.empty()) {
-    if (!is_read_out(on)) return;
-    if (on.refused() != 0) return break_off(to, on, on.refused());
-    fail(to, on, why);
-  } else if (on.state() == stage::ready && !calls_.is_watched(on.rank)) {
-    keep_alive(on);
-  }
-}
-
-// Why the connection is to end; empty: it is not.
-std::string_view event_queue::why_over(const connection& on) const noexcept {
-  if (on.refused() != 0) return meaning_of(on.refused());
-  if (const char* const why = why_missed(on); why != nullptr) return why;
-  // Others know that the rank has failed. Its connection ends also if it turns out to be ready.
-  const bool is_called = on.state() == stage::calling;
-  return on.missed_ticks != 0 || (is_called && on.is_known_failed()) ? "the rank has failed" : "";
-}
-
-// What has come, and what is complete, is told before the end.
-bool event_queue::is_read_out(connection& on) const noexcept {
-  if (on.missed_ticks == 0) {
-    on.missed_ticks = now_;
-    on.missed_polls = polls_;
-    on.missed_dry = dry_;
-    return false;
-  }
-  return dry_ - on.missed_dry > DRY_POLLS ||
-         (polls_ - on.missed_polls > STUCK_POLLS &&
-          now_ > on.missed_ticks + STUCK_MS * base::ticks_per_ms());
-}
-
-// Nothing else reports the end of a peer to which nothing is sent.
-void event_queue::keep_alive(connection& on) noexcept {
-  if (on.keepalive_ticks == 0) on.keepalive_ticks = now_;
-  const std::uint64_t last = std::max(on.keepalive_ticks, on.heard_ticks());
-  if (on.is_asked || now_ < last + SILENCE_MS * base::ticks_per_ms()) return;
-  on.keepalive_ticks = now_;
-  mem::packet* const packet = packets_.get();
-  work* const one = packet != nullptr ? new_work(on, purpose::keepalive) : nullptr;
-  if (one == nullptr) {
-    if (packet != nullptr) packets_.put(packet);
-    return;
-  }
-  new (packet->payload()) note;  // a keepalive
-  on.is_asked = send_packet(on, word::make(me_, word::kind::note, 0), *packet, sizeof(note),
-                            *one) == errorcode_t::done;
-  if (!on.is_asked) packets_.put(packet);
-}
-
-// As a packet: its completion says that all before it has gone.
-bool event_queue::say_disconnect(connection& on, bool says_so) noexcept {
-  if (says_so && must_wait_for_writes(on)) return false;
-  note last;
-  if (says_so) last.what = note::kind::disconnect;
-  return send_copy(on, word::make(me_, word::kind::note, 0), &last, sizeof(last), nullptr, 0) ==
-         errorcode_t::done;
-}
-
-// Where the provider may let the note pass writes, their target would end the connection and hear
-// of none. Who does not take them in time hears at least that we leave.
-bool event_queue::must_wait_for_writes(connection& on) const noexcept {
-  if (keeps_write_order(*domain_.info) || !on.has_writes()) return false;
-  const std::uint64_t now = base::cpu_ticks();
-  if (on.leaving_ticks == 0) on.leaving_ticks = now;
-  return now < on.leaving_ticks + LEAVE_MS / 2 * base::ticks_per_ms();
 }
 
 }  // namespace lci::ofi

@@ -45,17 +45,22 @@ class event_queue final : public base_queue {
   void flush(work& one) noexcept;
   void flushed(net::sink& to, connection& from, std::uint64_t count) noexcept;
   void drop_posted(net::sink& to, connection& on, std::string_view reason) noexcept;
+  void drop(net::sink& to, connection& on, std::string_view reason, bool all) noexcept;
+  void drop_late(net::sink& to) noexcept;
   void break_off(net::sink& to, connection& on, int error) noexcept;
-  void look() noexcept;
+  void look(net::sink& to) noexcept;
+  void tell_broken() noexcept;
   void look_at(net::sink& to, connection& on) noexcept;
   std::string_view why_over(const connection& on) const noexcept;
-  bool is_read_out(connection& on) const noexcept;
+  connection::moment this_moment() const noexcept { return {now_, polls_, dry_}; }
+  bool is_read_out(const connection::moment& since) const noexcept;
   void keep_alive(connection& on) noexcept;
   bool say_disconnect(connection& on, bool says_so) noexcept;
   bool must_wait_for_writes(connection& on) const noexcept;
 
   std::uint32_t dry_ = 0;  // polls that found nothing
   int broken_ = 0;         // connections of which the peer is to hear that they failed here
+  int unfinished_ = 0;     // that have ended, and users wait for the provider
 };
 
 }  // namespace lci::ofi

@@ -42,6 +42,10 @@ struct work : ticket, holding {
       in_connection;
   work* pool_next = nullptr;
 
+  // A write or a read of a user that the provider is not done with.
+  bool uses_memory_of_program() const noexcept {
+    return what == purpose::user && packet == nullptr && flush == 0;
+  }
   // As new, but for what is the provider's and the pool's.
   void clear(connection& to, purpose why) noexcept {
     static_cast<holding&>(*this) = {.what = why};

@@ -29,7 +29,7 @@ inline constexpr char DISCONNECTED[] = "the peer left";
 //   present_some(to, max)       fetches and presents; answers how many events counted
 //   stop(on)                    nothing more is to be sent there, or come
 //   drop_posted(to, on, reason) what is posted there and will not end fails
-//   look(), look_at(to, on)     what else there is to look at; at a connection that has not ended.
+//   look(to), look_at(to, on)   what else there is to look at; at a connection that has not ended.
 //                               One that is called while its rank is known to have failed ends, but
 //                               not before what is under way from there is read: the peer may have
 //                               been ready
@@ -52,11 +52,13 @@ class event_queue : public Queues {
     if (connection* const on = this->find(rank); on != nullptr)
       on->move(has_failed ? stage::failed : stage::left);
   }
+  // Instead of LEAVE_MS, before anything is sent: how long who leaves waits for others.
+  void set_leave_ms(std::uint64_t ms) noexcept { leave_ms_ = ms; }
   // Waits, not for long, until what was posted is out; behind it each peer hears that this rank
   // disconnects, unless it is not to be said. Once more: only peers that have become ready since.
   void leave(bool says_so) noexcept {
     sink& listener = null_sink();
-    const std::uint64_t deadline = base::cpu_ticks() + Driver::LEAVE_MS * base::ticks_per_ms();
+    const std::uint64_t deadline = base::cpu_ticks() + leave_ms() * base::ticks_per_ms();
     // Polls go on meeting peers, so all are asked again after each.
     while (!is_all_out(says_so) && base::cpu_ticks() < deadline) self().poll(listener, BATCH);
     this->for_each([&](connection& on) {
@@ -149,7 +151,7 @@ class event_queue : public Queues {
       return this->send_note(rank, what);
     });
   }
-  void look() noexcept {}
+  void look(sink&) noexcept {}
   LCI_COLD void look_at_all(sink& to) noexcept {
     this->for_each([&](connection& on) {
       if (on.was_end_reported) return;
@@ -171,6 +173,8 @@ class event_queue : public Queues {
       to.on_peer_ended(rank, false, why);
     });
   }
+
+  std::uint64_t leave_ms() const noexcept { return leave_ms_ != 0 ? leave_ms_ : Driver::LEAVE_MS; }
 
   Connector& calls_;
   Keys& keys_;
@@ -203,7 +207,7 @@ class event_queue : public Queues {
     now_ = base::cpu_ticks();
     calls_.look();
     keys_.serve(self());
-    self().look();
+    self().look(to);
     if (this->unreached().has_news()) [[unlikely]]
       tell_unreachable(to);
     if (now_ < next_look_) return;
@@ -216,6 +220,7 @@ class event_queue : public Queues {
   typename Queues::place* presenting_ =
       nullptr;  // of the message that a sink looks at; null once it polls
   std::uint64_t next_look_ = 0;
+  std::uint64_t leave_ms_ = 0;  // 0: as long as usual
   Event ring_[MOST_NESTED + BATCH + Queues::READ_AHEAD];
 };
 

@@ -29,13 +29,6 @@ class connection_that_ends : public on_a_network {
     for (int i = 0; i < 10; ++i) group_->at(1).poll();
     for (std::size_t i = 0; i < SENT; ++i) ASSERT_EQ(send(*group_, 1, 0), errorcode_t::done);
   }
-  // Polls that present nothing, and a look is due.
-  void look_only() {
-    const std::uint64_t since = base::cpu_ticks();
-    while (base::cpu_ticks() <= since + event_queue::LOOK_MS * base::ticks_per_ms()) {
-    }
-    for (int i = 0; i < 100; ++i) group_->at(0).devices[0]->poll(group_->at(0).seen(), 0);
-  }
   void expect_the_end_behind_the_news() {
     const test::recorder& seen = group_->at(0).seen();
     ASSERT_TRUE(until_alone(*group_, 0, [&] { return !seen.gone().empty(); }));
@@ -85,7 +78,7 @@ TEST_F(connection_that_ends, by_a_post_that_is_refused_for_good) {
   const std::size_t posted = fake().calls("fi_injectdata");
   EXPECT_EQ(send(*group_, 0, 1), errorcode_t::retry_nomem) << "it would overtake what was lost";
   EXPECT_EQ(fake().calls("fi_injectdata"), posted);
-  look_only();
+  look_only(group_->at(0));
   expect_the_end_behind_the_news();
 }
 

@@ -13,9 +13,11 @@ namespace {
 class held_by_the_provider : public on_a_network {
  protected:
   // Sends complete when they are received.
-  void open_slow() {
+  void open_slow(bool has_delivery = true) {
     test::fake_ofi_config config;
     config.completes_early = false;
+    config.has_delivery = has_delivery;
+    if (!has_delivery) config.provider = "tcp";
     config.mr_mode = FI_MR_LOCAL;
     fake().reset(config);
     group_ = open(2);
@@ -30,6 +32,34 @@ class held_by_the_provider : public on_a_network {
     op.size = 400;
     op.context = &fate_;
     return op;
+  }
+  // Rank 0 has posted a read or a write of `here_`, for which no helper registers it.
+  void post_with_memory(bool is_read) {
+    key_ = group_->at(1).expose(there_.data(), there_.size());
+    group_->learn(0, 1, key_);
+    const auto to = group_->at(0).devices[0]->make_endpoint();
+    const net::net_op op = transfer_of(here_, key_, fate_);
+    live_ = fake().live();
+    ASSERT_EQ(is_read ? to->get(op) : to->put(op), errorcode_t::posted);
+    ASSERT_EQ(fake().live(), live_ + 1);
+  }
+  // The connection of rank 0 ends, and nobody is told of what is posted there.
+  void end_with_memory_in_use() {
+    set_leave_ms(at(0), FOR_EVER_MS);
+    at(0).let_go(1, false);
+    const test::recorder& seen = group_->at(0).seen();
+    ASSERT_TRUE(until_alone(*group_, 0, [&] { return !seen.gone().empty(); }));
+    for (int i = 0; i < 200; ++i) group_->at(0).poll();
+    EXPECT_EQ(fate_.signals(), 0) << "who hears of the end may free the memory";
+    EXPECT_EQ(fake().live(), live_ + 1);
+    EXPECT_FALSE(group_->at(0).devices[0]->is_drained());
+  }
+  void expect_all_given_back() {
+    EXPECT_EQ(fate_.signals(), 1);
+    EXPECT_EQ(fake().live(), live_);
+    EXPECT_TRUE(group_->at(0).devices[0]->is_drained());
+    group_->at(1).hide(key_);
+    nobody_is_waited_for();
   }
   // The connection of rank 0 ends, and what is posted there is told.
   void end_at_0() {
@@ -46,6 +76,9 @@ class held_by_the_provider : public on_a_network {
   static void nobody_is_waited_for() { fake().cut("fake://", FI_ECONNRESET); }
 
   test::op_fate fate_;
+  std::vector<std::byte> there_{64, std::byte{7}}, here_{64};
+  net::remote_key key_;
+  std::size_t live_ = 0;  // objects of the library before the post
   std::unique_ptr<test::group> group_;
 };
 
@@ -98,23 +131,59 @@ TEST_F(held_by_the_provider, packet_of_a_device_that_has_ended_is_nobodys) {
   nobody_is_waited_for();
 }
 
-TEST_F(held_by_the_provider, registration_lives_until_a_get_has_come) {
+// A peer that has left answers still while it waits for others.
+TEST_F(held_by_the_provider, get_is_told_when_its_answer_has_come) {
   open_slow();
-  std::vector<std::byte> there(64), here(64);
-  const net::remote_key key = group_->at(1).expose(there.data(), there.size());
-  group_->learn(0, 1, key);
-  // Which no helper registers the buffer for.
-  const auto to = group_->at(0).devices[0]->make_endpoint();
-  const std::size_t before = fake().live();
-  ASSERT_EQ(to->get(transfer_of(here, key, fate_)), errorcode_t::posted);
-  const std::size_t with = fake().live();
-  EXPECT_EQ(with, before + 1);
-  end_at_0();
-  EXPECT_EQ(fake().live(), with) << "its answer may come still";
+  post_with_memory(true);
+  end_with_memory_in_use();
   carry_out();
-  EXPECT_EQ(fake().live(), before);
-  group_->at(1).hide(key);
+  EXPECT_EQ(fate_.completed, 1);
+  EXPECT_EQ(here_, there_);
+  expect_all_given_back();
+}
+
+TEST_F(held_by_the_provider, put_is_told_when_it_is_out) {
+  open_slow();
+  post_with_memory(false);
+  end_with_memory_in_use();
+  carry_out();
+  EXPECT_EQ(fate_.completed, 1);
+  expect_all_given_back();
+}
+
+// Where a write is out before it is there, nobody can be asked whether it is.
+TEST_F(held_by_the_provider, put_of_which_its_target_does_not_say_that_it_is_there__fails) {
+  open_slow(false);
+  post_with_memory(false);
+  at(0).let_go(1, false);
+  look_only(group_->at(0));
+  EXPECT_EQ(group_->at(0).seen().gone().size(), 1u);
+  EXPECT_EQ(fate_.signals(), 0);
+  group_->at(0).poll();
+  EXPECT_EQ(fate_.failed, 1);
+  expect_all_given_back();
+}
+
+TEST_F(held_by_the_provider, get_that_fails_behind_the_end_is_told_so) {
+  open_slow();
+  post_with_memory(true);
+  end_with_memory_in_use();
   nobody_is_waited_for();
+  ASSERT_TRUE(until_alone(*group_, 0, [&] { return fate_.signals() != 0; }));
+  EXPECT_EQ(fate_.failed, 1);
+  EXPECT_EQ(group_->at(0).seen().gone().size(), 1u);
+  expect_all_given_back();
+}
+
+// The provider never says it. Its registration lives on, as its answer may still come.
+TEST_F(held_by_the_provider, get_without_an_answer_is_told_in_the_end) {
+  open_slow();
+  post_with_memory(true);
+  set_leave_ms(at(0), 1);
+  end_at_0();
+  EXPECT_EQ(fake().live(), live_ + 1) << "its answer may come still";
+  carry_out();
+  expect_all_given_back();
 }
 
 // A post is under way while the connection ends, and is refused then.

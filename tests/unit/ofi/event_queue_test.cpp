@@ -304,6 +304,7 @@ TEST_F(event_queue_test, end__of_a_connection_leaves_what_a_refused_post_gave_ba
   std::thread poster([&] {
     work* const one = alone.new_work(on, purpose::user);
     one->context = &answer;
+    one->packet = g->at(0).packets.get();
     alone.begin_user();
     answer = alone.post(on, *one, [&](fid_ep*, ticket*) -> long {
       is_inside.store(true);

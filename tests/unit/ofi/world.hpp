@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -26,6 +27,13 @@ inline test::fake_ofi& fake() {
   return *one;
 }
 
+// How long that rank waits for others when it leaves, and ends are waited for.
+inline void set_leave_ms(fabric& of, std::uint64_t ms) {
+  of.devices().for_each([ms](event_queue& one) { one.set_leave_ms(ms); });
+}
+// Longer than a test takes.
+inline constexpr std::uint64_t FOR_EVER_MS = 600'000;
+
 // A network of its own for each test.
 class on_a_network : public test::opened_ranks<fabric> {
  protected:
@@ -33,6 +41,13 @@ class on_a_network : public test::opened_ranks<fabric> {
   ~on_a_network() override {
     EXPECT_EQ(fake().live(), 0u) << "objects of the library are alive";
     EXPECT_EQ(fake().take_complaints(), std::vector<std::string>());
+  }
+  // Polls that present nothing, and a look is due.
+  static void look_only(test::member& of) {
+    const std::uint64_t since = base::cpu_ticks();
+    while (base::cpu_ticks() <= since + event_queue::LOOK_MS * base::ticks_per_ms()) {
+    }
+    for (int i = 0; i < 100; ++i) of.devices[0]->poll(of.seen(), 0);
   }
 };
 
