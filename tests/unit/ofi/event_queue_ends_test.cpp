@@ -52,6 +52,7 @@ TEST_F(connection_that_ends, by_a_rank_that_leaves_behind_its_writes) {
   config.late = 3;
   fake().reset(config);
   open_with_memory();
+  set_leave_ms(at(0), FOR_EVER_MS);
   ASSERT_EQ(group_->at(0).to().put_imm(transfer_of(here_, key_, got_)), errorcode_t::posted);
   // Rank 1 reads nothing until rank 0 would have said so.
   const std::size_t reads = fake().calls("fi_cq_read");
