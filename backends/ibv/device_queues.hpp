@@ -24,6 +24,8 @@ class device_queues : public net::connected::device_queues<connection, note> {
  public:
   using place = receives::place;
 
+  // Each message that waits has a receive.
+  std::size_t read_ahead() const noexcept { return receives_.size(); }
   device_queues(cards& on, regions& memory, net::connected::connect_requests& requests, int index,
                 const net::device_config& wanted);
   ~device_queues();

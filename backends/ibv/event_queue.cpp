@@ -90,12 +90,29 @@ inline bool event_queue::fetch(net::sink& to) noexcept {
 
 inline std::size_t event_queue::present_some(net::sink& to, std::size_t max) noexcept {
   std::size_t n = 0;
-  while (n < max && (first_ != end_ || fetch(to)) && present(to, n)) {
+  while (n < max && (first_ != end_ || fetch(to))) {
+    if (!present(to, n)) [[unlikely]] {
+      present_completions(to, max, n);
+      break;
+    }
   }
   receives_.post_some();
   if (rails() != nullptr) [[unlikely]]
     rails()->poll(to, n < max && first_ == end_);
   return n;
+}
+
+// An error stays where it is: it would end a connection of which messages wait here.
+LCI_COLD void event_queue::present_completions(net::sink& to, std::size_t max,
+                                               std::size_t& count) noexcept {
+  const auto read = [&](ibv_wc* into, int most) { return cq_.poll(into, most); };
+  const auto is_completion = [](const ibv_wc& one) {
+    return !is_receive(one.wr_id) && one.status == IBV_WC_SUCCESS;
+  };
+  present_behind(max, count, read, is_completion, [&](const ibv_wc& done) {
+    connection* const on = by_qpn_.find(done.qp_num);
+    return on != nullptr && sent(to, done, *on);
+  });
 }
 
 std::size_t event_queue::poll(net::sink& to, std::size_t max) noexcept {

@@ -49,6 +49,7 @@ class event_queue final : public base_queue {
   [[gnu::always_inline]] bool present(net::sink& to, std::size_t& count) noexcept;
   [[gnu::always_inline]] std::size_t present_some(net::sink& to, std::size_t max) noexcept;
   [[gnu::always_inline]] bool receive(net::sink& to, const ibv_wc& what, connection& from) noexcept;
+  void present_completions(net::sink& to, std::size_t max, std::size_t& count) noexcept;
   void take_ours(net::sink& to, place& into, std::uint32_t size, connection& from) noexcept;
   void failed_receive(net::sink& to, const ibv_wc& what, connection* on) noexcept;
   void put_back_message(const net::arrival& what, const place& into,

@@ -19,7 +19,7 @@ namespace lci::ofi {
 class device_queues : public net::connected::device_queues<connection, note> {
  public:
   using place = receives::place;
-  static constexpr int READ_AHEAD = receives::MOST;  // each message that waits has one
+  std::size_t read_ahead() const noexcept { return receives::MOST; }
 
   device_queues(const opened_domain& domain, const net::fabric_config& config, regions& memory,
                 net::connected::connect_requests& requests, int index,

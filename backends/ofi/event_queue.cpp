@@ -129,28 +129,22 @@ inline std::size_t event_queue::present_some(net::sink& to, std::size_t max) noe
   return n;
 }
 
-// The oldest event is a message that was deferred, perhaps for want of what only completions behind
-// it give back. An error stays where it is: it would end a connection of which messages wait here.
+// An error stays where it is: it would end a connection of which messages wait here.
 LCI_COLD void event_queue::present_completions(net::sink& to, std::size_t max,
                                                std::size_t& count) noexcept {
+  const auto read = [&](fi_cq_data_entry* into, int most) {
+    return fi_cq_read(queues_.cq.get(), into, static_cast<std::size_t>(most));
+  };
   const auto is_completion = [](const fi_cq_data_entry& one) {
     return (one.flags & FI_REMOTE_WRITE) == 0 && one.op_context != nullptr &&
            ticket_of(one.op_context).what == ticket::kind::work;
   };
-  const int room = std::min(room_behind(), BATCH);
-  if (room != 0) {
-    if (const ssize_t n = fi_cq_read(queues_.cq.get(), end_, static_cast<std::size_t>(room)); n > 0)
-      end_ += n;
-  }
-  while (count < max) {
-    // From the front each time: the sink may have polled again.
-    fi_cq_data_entry* const at = std::find_if(first_, end_, is_completion);
-    if (at == end_) return;
-    work& done = static_cast<work&>(ticket_of(at->op_context));
-    end_ = std::move(at + 1, end_, at);
-    count += done.what != purpose::keepalive;
+  present_behind(max, count, read, is_completion, [&](const fi_cq_data_entry& what) {
+    work& done = static_cast<work&>(ticket_of(what.op_context));
+    const bool counts = done.what != purpose::keepalive;
     finish(to, done, 0);
-  }
+    return counts;
+  });
 }
 
 std::size_t event_queue::poll(net::sink& to, std::size_t max) noexcept {

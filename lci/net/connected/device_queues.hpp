@@ -21,7 +21,7 @@ class device_queues : public connection_table<Connection> {
  public:
   using note = Note;
   // Events that are read beyond a batch while a message in front of them is deferred.
-  static constexpr int READ_AHEAD = 0;
+  std::size_t read_ahead() const noexcept { return 0; }
   device_queues(const device_queues&) = delete;
   device_queues& operator=(const device_queues&) = delete;
 

@@ -6,8 +6,10 @@
 // what fails by it.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <iterator>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -43,7 +45,12 @@ class event_queue : public Queues {
   // queues: what those are made of.
   template <class... For>
   event_queue(Connector& calls, Keys& keys, For&&... queues)
-      : Queues(std::forward<For>(queues)...), calls_(calls), keys_(keys), work_(calls.polls()) {}
+      : Queues(std::forward<For>(queues)...),
+        ring_size_(std::size_t{MOST_NESTED + BATCH} + this->read_ahead()),
+        ring_(std::make_unique_for_overwrite<Event[]>(ring_size_)),
+        calls_(calls),
+        keys_(keys),
+        work_(calls.polls()) {}
   Keys& keys() noexcept { return keys_; }
   // The next poll may come from another thread at once.
   void leave_polling() noexcept { polling_.disown(); }
@@ -98,9 +105,7 @@ class event_queue : public Queues {
   }
   // Where the next batch goes. In front of it there is a place for each event that is presented
   // now: it may be deferred and come back.
-  Event* next_batch() noexcept { return first_ = end_ = ring_ + nesting_ - 1; }
-  // How many more events may be read to end_ while a message is deferred.
-  int room_behind() const noexcept { return static_cast<int>(std::end(ring_) - end_); }
+  Event* next_batch() noexcept { return first_ = end_ = ring_.get() + nesting_ - 1; }
   // A message. False: it was deferred, and what it came in is still in use.
   [[gnu::always_inline]] bool deliver(sink& to, const arrival& message,
                                       typename Queues::place& into) noexcept {
@@ -127,6 +132,30 @@ class event_queue : public Queues {
   // For the event of a message that was deferred: before what a nested poll has fetched and left,
   // or was refused, since that came later.
   Event& put_back() noexcept { return *--first_ = {}; }
+
+  // The oldest event is a message that was deferred, perhaps for want of what only completions
+  // behind it give back. Those are presented, and more is read: read(to, most) answers how much.
+  // present(done) answers whether it counts.
+  template <class Read, class Is, class Present>
+  LCI_COLD void present_behind(std::size_t max, std::size_t& count, Read&& read, Is&& is_completion,
+                               Present&& present) noexcept {
+    if (Event* const front = ring_.get() + nesting_ - 1; front < first_) {
+      end_ = std::move(first_, end_, front);
+      first_ = front;
+    }
+    const std::ptrdiff_t room = ring_.get() + ring_size_ - end_;
+    if (room != 0) {
+      if (const auto n = read(end_, std::min<int>(static_cast<int>(room), BATCH)); n > 0) end_ += n;
+    }
+    while (count < max) {
+      // From the front each time: the sink may have polled again.
+      Event* const at = std::find_if(first_, end_, is_completion);
+      if (at == end_) return;
+      const Event done = *at;
+      end_ = std::move(at + 1, end_, at);
+      count += present(done);
+    }
+  }
 
   // Something has come over a connection that is not known to be ready: the sender knows our
   // end of it, and may have said so in a hello that was lost or comes later.
@@ -176,11 +205,13 @@ class event_queue : public Queues {
 
   std::uint64_t leave_ms() const noexcept { return leave_ms_ != 0 ? leave_ms_ : Driver::LEAVE_MS; }
 
+  const std::size_t ring_size_;
+  const std::unique_ptr<Event[]> ring_;
   Connector& calls_;
   Keys& keys_;
   const attention& work_;
-  Event* first_ = ring_;  // that is not presented yet
-  Event* end_ = ring_;
+  Event* first_ = ring_.get();  // that is not presented yet
+  Event* end_ = ring_.get();
   std::uint32_t polls_ = 0;
   std::uint64_t now_ = 0;  // ticks, read now and then
 
@@ -221,7 +252,6 @@ class event_queue : public Queues {
       nullptr;  // of the message that a sink looks at; null once it polls
   std::uint64_t next_look_ = 0;
   std::uint64_t leave_ms_ = 0;  // 0: as long as usual
-  Event ring_[MOST_NESTED + BATCH + Queues::READ_AHEAD];
 };
 
 }  // namespace lci::net::connected

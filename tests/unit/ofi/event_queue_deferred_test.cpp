@@ -2,38 +2,12 @@
 #include "backends/ofi/event_queue.hpp"
 
 #include <cstdint>
-#include <vector>
 
+#include "tests/contract/waiting_sink.hpp"
 #include "tests/unit/ofi/world.hpp"
 
 namespace lci::ofi {
 namespace {
-
-// Takes so many messages, and the rest once an operation has completed: at once, in a poll of its
-// own.
-class waiting_sink final : public net::sink {
- public:
-  waiting_sink(net::device& from, std::size_t at_first) : from_(from), may_take_(at_first) {}
-  net::verdict on_message(const net::arrival& message) noexcept override {
-    if (completed == 0 && taken.size() >= may_take_) return net::verdict::deferred;
-    taken.push_back(message.imm);
-    return net::verdict::taken;
-  }
-  void on_immediate(int, std::uint32_t) noexcept override {}
-  void on_complete(void*) noexcept override {
-    ++completed;
-    from_.poll(*this, 8);
-  }
-  void on_error(int, void*, std::string_view) noexcept override { ADD_FAILURE(); }
-  void on_peer_ended(int, bool, std::string_view) noexcept override { ADD_FAILURE(); }
-
-  int completed = 0;
-  std::vector<std::uint32_t> taken;
-
- private:
-  net::device& from_;
-  const std::size_t may_take_;
-};
 
 class deferred_message : public on_a_network {
  protected:
@@ -47,7 +21,7 @@ class deferred_message : public on_a_network {
     g->settle();
     for (std::uint32_t i = 0; i < messages; ++i) ASSERT_EQ(send(*g, 1, 0, i), errorcode_t::done);
     net::device& here = *g->at(0).devices[0];
-    waiting_sink hears(here, at_first);
+    test::waiting_sink hears(here, at_first);
     net::net_op op;
     op.rank = 1;
     op.packet = g->at(0).packets.get();
