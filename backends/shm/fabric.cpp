@@ -23,7 +23,8 @@ fabric::~fabric() = default;
 std::unique_ptr<net::device> fabric::make_device(int index, net::device_config& config) {
   if (index < 0 || index >= static_cast<int>(MAX_DEVICES)) {
     throw backend_error("shm: device index " + std::to_string(index) + " is outside 0 to " +
-                        std::to_string(MAX_DEVICES - 1));
+                        std::to_string(MAX_DEVICES - 1) + ": there are at most " +
+                        std::to_string(MAX_DEVICES) + " devices at a time");
   }
   const std::lock_guard lock(queues_mutex_);
   std::unique_ptr<device_queues>& here = queues_[static_cast<std::size_t>(index)];

@@ -111,8 +111,8 @@ class alloc_net_context_x
 /// call. The device delivers active messages in a packet pool with an allocator, as with
 /// register_packet_pool(); its other packets then come from the runtime's default pool.
 ///
-/// A net context can hold 64 devices at a time (lci::net::device_list::MAX_DEVICES; 128 if all
-/// ranks share memory, lci::shm::MAX_DEVICES). Network resources of a freed device, such as its
+/// A net context can hold 1024 devices at a time, or 128 if some of its ranks share memory; more
+/// are a backend_error that says so. Network resources of a freed device, such as its
 /// queues, are kept and reused for a later device with the same settings, once all ranks have freed
 /// theirs.
 /// @return  the device; free it with free_device()

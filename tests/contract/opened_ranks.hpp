@@ -110,6 +110,25 @@ class opened_ranks : public testing::Test {
     EXPECT_EQ(seen.gone()[0].messages_before, 1u);
     EXPECT_EQ(seen.gone()[0].reason, "the rank has failed");
   }
+  // Two ranks talk over a device of that number.
+  void expect_a_message_over(group& g, int number) {
+    std::unique_ptr<net::device> ends[2];
+    recorder sinks[2];
+    for (const int rank : {0, 1}) {
+      net::device_config same = g.at(rank).wanted;
+      ends[rank] = at(rank).make_device(number, same);
+    }
+    const auto to = ends[0]->make_endpoint();
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    errorcode_t answer{};
+    do {
+      const std::uint64_t word = 7;
+      if (answer != errorcode_t::done)
+        answer = to->send_inline(1, 7, nullptr, 0, &word, sizeof(word));
+      for (const int rank : {0, 1}) ends[rank]->poll(sinks[rank], 8);
+    } while (sinks[1].arrived() == 0 && std::chrono::steady_clock::now() < limit);
+    EXPECT_EQ(sinks[1].arrived(), 1u);
+  }
   static bool until_gone(group& g, int rank, std::size_t peers = 1) {
     return g.until([&] { return g.at(rank).seen().gone().size() >= peers; }, "a peer to be gone");
   }

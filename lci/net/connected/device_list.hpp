@@ -2,11 +2,11 @@
 // whose queues outlive device objects. Threads: shared.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "lci/errors.hpp"
 
@@ -16,7 +16,8 @@ namespace lci::net::connected {
 template <class Queue>
 class device_list {
  public:
-  static constexpr int MAX_DEVICES = 64;
+  // Against numbers that make no sense: a device costs as much as its queues, a number nothing.
+  static constexpr int MAX_DEVICES = 1024;
 
   // network: for messages; a literal.
   explicit device_list(const char* network) : network_(network) {}
@@ -27,9 +28,13 @@ class device_list {
   Queue& get(int device, Make&& make) {
     if (device < 0 || device >= MAX_DEVICES)
       throw backend_error(std::string(network_) + ": device index " + std::to_string(device) +
-                          " is outside 0 to " + std::to_string(MAX_DEVICES - 1));
+                          " is outside 0 to " + std::to_string(MAX_DEVICES - 1) +
+                          ": there are at most " + std::to_string(MAX_DEVICES) +
+                          " devices at a time");
     const std::lock_guard lock(mutex_);
-    std::unique_ptr<Queue>& where = queues_[static_cast<std::size_t>(device)];
+    const auto at = static_cast<std::size_t>(device);
+    if (at >= queues_.size()) queues_.resize(at + 1);
+    std::unique_ptr<Queue>& where = queues_[at];
     if (!where) where = make();
     return *where;
   }
@@ -64,7 +69,7 @@ class device_list {
  private:
   const char* const network_;
   std::mutex mutex_;  // guards what follows
-  std::array<std::unique_ptr<Queue>, MAX_DEVICES> queues_;
+  std::vector<std::unique_ptr<Queue>> queues_;
 };
 
 }  // namespace lci::net::connected

@@ -98,7 +98,12 @@ TEST_F(fabric_test, max_inject__beyond_what_a_queue_pair_inlines_is_an_error_tha
 TEST_F(fabric_test, device_index__outside_is_refused) {
   auto g = open(1);
   EXPECT_THROW(at(0).make_device(-1), backend_error);
-  EXPECT_THROW(at(0).make_device(64), backend_error);
+  EXPECT_THROW(at(0).make_device(1024), backend_error);
+}
+
+TEST_F(fabric_test, device_index__may_be_high) {
+  auto g = open(2);
+  expect_a_message_over(*g, 1023);
 }
 
 TEST_F(fabric_test, connecting__any_call_that_fails_once_is_made_again) {

@@ -129,11 +129,16 @@ TEST_F(fabric_test, caps__little_injection_is_made_up_for) {
 
 TEST_F(fabric_test, make_device__outside_the_range) {
   auto g = open(1);
-  EXPECT_THROW(at(0).make_device(64), backend_error);
+  EXPECT_THROW(at(0).make_device(1024), backend_error);
   EXPECT_THROW(at(0).make_device(-1), backend_error);
 }
 
 // Keys that a provider binds to endpoints serve all devices.
+TEST_F(fabric_test, make_device__of_a_high_number) {
+  auto g = open(2);
+  expect_a_message_over(*g, 1023);
+}
+
 TEST_F(fabric_test, endpoint_keys__serve_every_device) {
   test::fake_ofi_config config;
   config.mr_mode = FI_MR_ENDPOINT | FI_MR_PROV_KEY;

@@ -210,19 +210,27 @@ TEST(device_list, get__makes_each_once_and_refuses_what_is_no_device) {
     });
   };
   quiet_queues& first = get(63);
+  quiet_queues& last = get(1023);
   EXPECT_EQ(&get(63), &first);
+  EXPECT_EQ(&get(1023), &last);
   get(0);
-  EXPECT_EQ(made, 2);
-  EXPECT_THROW(get(64), backend_error);
+  EXPECT_EQ(made, 3);
+  try {
+    get(1024);
+    FAIL() << "there are no more";
+  } catch (const backend_error& problem) {
+    EXPECT_NE(std::string(problem.what()).find("at most 1024 devices"), std::string::npos)
+        << problem.what();
+  }
   EXPECT_THROW(get(-1), backend_error);
   std::vector<int> seen;
   devices.for_each([&](const quiet_queues& one) { seen.push_back(one.device); });
-  EXPECT_EQ(seen, (std::vector<int>{0, 63}));
+  EXPECT_EQ(seen, (std::vector<int>{0, 63, 1023}));
   devices.until([&](const quiet_queues&) {
     seen.push_back(-1);
     return true;
   });
-  EXPECT_EQ(seen, (std::vector<int>{0, 63, -1}));
+  EXPECT_EQ(seen, (std::vector<int>{0, 63, 1023, -1}));
 }
 
 TEST(device_list, get__one_that_could_not_be_made_is_tried_again) {
