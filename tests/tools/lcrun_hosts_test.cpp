@@ -181,6 +181,27 @@ TEST_F(lcrun_hosts_test, hosts__ranks_that_ignore_signals_end_before_lcrun) {
   for (const pid_t pid : pids) EXPECT_FALSE(is_running(pid));
 }
 
+// They count their turns once they are told to end. Those of the grace would be forty.
+TEST_F(lcrun_hosts_test, hosts__third_request_to_end_waits_for_nobody) {
+  const std::string turns = testing::TempDir() + "lcrun_turns_" + std::to_string(::getpid());
+  launch run(
+      on_hosts(1,
+               {"/bin/sh", "-c",
+                "to=/dev/null; trap 'echo int' INT; trap \"echo term; to=$1\" TERM; echo $$; "
+                "echo ready; while :; do sleep 0.05; echo turn >>$to; done",
+                "sh", turns},
+               "apart"));
+  for (const char* const heard : {"ready", "int", "term"}) {
+    ASSERT_TRUE(run.wait_for(heard)) << run.err();
+    run.signal(SIGINT);
+  }
+  run.finish();
+  EXPECT_TRUE(all_gone(pids_in(run.out())));
+  std::ifstream lines(turns);
+  EXPECT_LT(std::distance(std::istream_iterator<std::string>(lines), {}), 20);
+  ::unlink(turns.c_str());
+}
+
 // The command line is longer than what a pipe takes.
 TEST_F(lcrun_hosts_test, hosts__one_that_does_not_connect_holds_nobody_up) {
   const std::string word(100'000, 'x');
