@@ -57,11 +57,11 @@ struct endpoint_record {
   std::uint32_t receive_count = 0;        // a power of two
   std::uint64_t* next_receive = nullptr;  // turns taken so far, in memory of the endpoint's GPU
   // Memory of the endpoint that atomic operations name: 8 bytes for old values that nobody wants,
-  // then 8 for each of `scratch_count` (a power of two) atomics that a kernel waits for. Which of
-  // these are taken, 0 or 1, is in memory of the endpoint's GPU.
+  // then 8 for each of `scratch_count` (a power of two) atomics that a kernel waits for. What has
+  // become of each of these, see scratch.hpp, is in memory of the endpoint's GPU.
   key_t scratch;
   std::uint32_t scratch_count = 0;
-  std::uint32_t* scratch_taken = nullptr;
+  std::uint64_t* scratch_taken = nullptr;
 };
 
 // A queue of active messages that kernels poll: `capacity` slots of `stride` bytes, each a

@@ -89,22 +89,22 @@ struct word_list {
   T value;
 };
 
-// What one look at the words from some place on has found.
+// What one look at the words has found, those from some place on.
 struct seen_words {
   std::uint64_t looked_at = 0;
   std::uint64_t holds, misses;  // the first that does, and that does not; `count`: there is none
-  std::uint64_t all = 0;        // another number if one of them is another
+  std::uint64_t all = 0;        // another number if one of all words is another
 };
 
 template <class T>
 LCI_ANYWHERE seen_words see_from(const word_list<T>& list, std::uint64_t first) noexcept {
   seen_words out;
   out.holds = out.misses = list.count;
-  for (std::uint64_t i = first; i < list.count; ++i) {
+  for (std::uint64_t i = 0; i < list.count; ++i) {
     if (list.skipped != nullptr && list.skipped[i] != 0) continue;
     const T now = see(list.words + i);
     std::uint64_t& found = holds(now, list.how, list.value) ? out.holds : out.misses;
-    if (found == list.count) found = i;
+    if (i >= first && found == list.count) found = i;
     out.all = out.all * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(now);
     ++out.looked_at;
   }

@@ -53,7 +53,7 @@ endpoint::places::places(const endpoint_settings& wanted, std::uint32_t n)
       states(own.add<wqe::send_queue_state>(n)),
       next_receive(own.add<std::uint64_t>(1)),
       scratch(shared.add<std::uint64_t>(SCRATCHES + 1)),
-      scratch_taken(own.add<std::uint32_t>(SCRATCHES)) {
+      scratch_taken(own.add<std::uint64_t>(SCRATCHES)) {
   record.add<gpu::endpoint_record>(1);
 }
 
@@ -106,7 +106,7 @@ gpu::endpoint_record endpoint::describe(gpu::receive_slot* slots) {
   r.next_receive = reinterpret_cast<std::uint64_t*>(own_.at(places_.next_receive));
   name_scratch(shared_.at(places_.scratch), (SCRATCHES + 1) * sizeof(std::uint64_t), r.scratch);
   r.scratch_count = SCRATCHES;
-  r.scratch_taken = reinterpret_cast<std::uint32_t*>(own_.at(places_.scratch_taken));
+  r.scratch_taken = reinterpret_cast<std::uint64_t*>(own_.at(places_.scratch_taken));
   r.generation = generation_;
   return r;
 }

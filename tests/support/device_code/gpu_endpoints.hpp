@@ -137,7 +137,7 @@ class gpu_endpoints {
     record.scratch = register_pinned(me, scratch, (SCRATCH + 1) * 8);
     record.scratch.mapped = record.scratch.base;
     record.scratch_count = SCRATCH;
-    record.scratch_taken = gpu_array<std::uint32_t>(SCRATCH);
+    record.scratch_taken = gpu_array<std::uint64_t>(SCRATCH);
     r.in_gpu = gpu_array<gpu::endpoint_record>(1);
     memory_.write(r.in_gpu, &record, sizeof(record));
   }

@@ -234,7 +234,7 @@ TEST_P(atomics, many_threads__each_sees_another_value) {
   for (const auto& of_one : seen)
     for (const std::uint64_t old : of_one) all.at(old) = true;
   EXPECT_EQ(static_cast<std::uint64_t>(std::count(all.begin(), all.end(), true)), THREADS * EACH);
-  for (const std::uint32_t taken : job[0].scratch_taken) EXPECT_EQ(taken, 0u);
+  for (const std::uint64_t taken : job[0].scratch_taken) EXPECT_EQ(taken, 0u);
 }
 
 // Each thread turns bits of its own byte over, sets and clears them; the others' bytes stay.

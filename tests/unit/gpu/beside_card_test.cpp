@@ -124,7 +124,7 @@ TEST_F(beside_card, get_value__past_the_card_and_behind_it) {
   EXPECT_EQ(posted(beside), 1u);
   card[0].record.message_peers = nullptr;
   EXPECT_EQ(get_value(ep, 1, {there, 8}, &value), status::no_messages);
-  for (const std::uint32_t taken : card[0].scratch_taken) EXPECT_EQ(taken, 0u);
+  for (const std::uint64_t taken : card[0].scratch_taken) EXPECT_EQ(taken, 0u);
 }
 
 // Refused, and the card's queue goes on.
@@ -152,7 +152,7 @@ TEST_F(beside_card, fetch_add__behind_a_queue_that_has_ended) {
   std::uint64_t old = 0;
   for (std::size_t i = 0; i <= card[0].scratch_taken.size(); ++i)
     EXPECT_EQ(fetch_add(ep, 1, {there, 8}, std::uint64_t{1}, &old), status::timed_out);
-  for (const std::uint32_t taken : card[0].scratch_taken) EXPECT_EQ(taken, 0u);
+  for (const std::uint64_t taken : card[0].scratch_taken) EXPECT_EQ(taken, 0u);
   EXPECT_EQ(posted(beside), 0u);
 }
 

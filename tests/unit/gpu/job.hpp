@@ -135,7 +135,7 @@ struct job_rank {
 
   guarded memory, scratch;
   std::uint32_t key = 0, scratch_key = 0;
-  std::vector<std::uint32_t> scratch_taken;
+  std::vector<std::uint64_t> scratch_taken;
   std::vector<gpu::receive_slot> receives;
   guarded slots;
   std::vector<std::unique_ptr<job_queue>> queues;

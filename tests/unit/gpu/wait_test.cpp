@@ -239,5 +239,19 @@ TEST_F(wait_several, see_from__tells_each_change) {
   EXPECT_EQ(detail::see_from(list, 0).looked_at, 3u);
 }
 
+// Also of one that has held before.
+TEST_F(wait_several, see_from__tells_changes_before_the_first_that_misses) {
+  const detail::word_list<std::uint64_t> list{words, 4, nullptr, comparison::equal, 6};
+  words[0] = words[2] = 6;
+  const detail::seen_words before = detail::see_from(list, 1);
+  EXPECT_EQ(before.misses, 1u);
+  EXPECT_EQ(before.holds, 2u);
+  words[0] = 7;
+  const detail::seen_words now = detail::see_from(list, 1);
+  EXPECT_NE(now.all, before.all);
+  EXPECT_EQ(now.misses, 1u);
+  EXPECT_EQ(now.holds, 2u);
+}
+
 }  // namespace
 }  // namespace lci::gpu
