@@ -14,6 +14,7 @@
 #       ones run
 #   lci_internals_of(<floor> <out>)  the floors whose objects a test of that floor links
 #   lci_test_unity(<target> [MOST n])  its sources are compiled at once, or n at a time
+#   lci_keep_threaded(<list>)  takes the sources of tests that start no thread out of a list
 #   lci_link_internals(<target> <floor>...)  their objects, what those need, and GoogleTest's headers parsed once
 
 # What each floor may see, as the include checker has it.
@@ -64,6 +65,19 @@ function(lci_test_headers target)
   endif()
   target_precompile_headers(${target} REUSE_FROM lci_test_pch)
   target_compile_options(${target} PRIVATE ${LCI_TEST_CXX_FLAGS})
+endfunction()
+
+# For the thread sanitizer, which has nothing to say of one thread. A source that is edited is looked at again.
+function(lci_keep_threaded list)
+  set(kept "")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${${list}})
+  foreach(source IN LISTS ${list})
+    file(STRINGS ${source} lines REGEX "std::j?thread|in_thread|mpmc_rounds|(consumer|shared_device|stress)[.]hpp" LIMIT_COUNT 1)
+    if(lines OR NOT source MATCHES "_(test|contract)[.]cpp$")
+      list(APPEND kept ${source})
+    endif()
+  endforeach()
+  set(${list} ${kept} PARENT_SCOPE)
 endfunction()
 
 # For tests of many sources. The fixtures of each are in its anonymous namespace.
