@@ -15,6 +15,7 @@
 #   lci_internals_of(<floor> <out>)  the floors whose objects a test of that floor links
 #   lci_test_unity(<target> [MOST n])  its sources are compiled at once, or n at a time
 #   lci_keep_threaded(<list>)  takes the sources of tests that start no thread out of a list
+#   lci_short_test(<target>)  takes longer to compile than to run; said before its headers
 #   lci_link_internals(<target> <floor>...)  their objects, what those need, and GoogleTest's headers parsed once
 
 # What each floor may see, as the include checker has it.
@@ -50,21 +51,33 @@ function(lci_internals_of floor out)
   set(${out} ${floors} PARENT_SCOPE)
 endfunction()
 
-# GoogleTest's headers, parsed once for all tests. The executables that reuse this are compiled with -fPIE,
-# so it is too: the compiler refuses it otherwise.
+# GoogleTest's headers, parsed once for all tests with the same options. The executables that reuse this are compiled with
+# -fPIE, so it is too: the compiler refuses it otherwise.
 function(lci_test_headers target)
-  if(NOT TARGET lci_test_pch)
-    file(WRITE ${PROJECT_BINARY_DIR}/generated/test_pch.cpp "// Only its precompiled header is of use.\n")
-    add_library(lci_test_pch OBJECT ${PROJECT_BINARY_DIR}/generated/test_pch.cpp)
-    set_target_properties(lci_test_pch PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-    target_compile_options(lci_test_pch PRIVATE -fPIE)
-    target_link_libraries(lci_test_pch PRIVATE lci_flags GTest::gmock GTest::gtest)
-    target_compile_options(lci_test_pch PRIVATE ${LCI_TEST_CXX_FLAGS})
-    target_precompile_headers(lci_test_pch PRIVATE <gmock/gmock.h> <gtest/gtest.h> <atomic> <string>
+  get_target_property(short ${target} LCI_SHORT_TEST)
+  set(headers lci_test_pch)
+  set(flags ${LCI_TEST_CXX_FLAGS})
+  if(short AND LCI_SHORT_TEST_CXX_FLAGS)
+    set(headers lci_short_test_pch)
+    set(flags ${LCI_SHORT_TEST_CXX_FLAGS})
+  endif()
+  if(NOT TARGET ${headers})
+    file(WRITE ${PROJECT_BINARY_DIR}/generated/${headers}.cpp "// Only its precompiled header is of use.\n")
+    add_library(${headers} OBJECT ${PROJECT_BINARY_DIR}/generated/${headers}.cpp)
+    set_target_properties(${headers} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${headers} PRIVATE -fPIE)
+    target_link_libraries(${headers} PRIVATE lci_flags GTest::gmock GTest::gtest)
+    target_compile_options(${headers} PRIVATE ${flags})
+    target_precompile_headers(${headers} PRIVATE <gmock/gmock.h> <gtest/gtest.h> <atomic> <string>
                               <thread> <vector>)
   endif()
-  target_precompile_headers(${target} REUSE_FROM lci_test_pch)
-  target_compile_options(${target} PRIVATE ${LCI_TEST_CXX_FLAGS})
+  target_precompile_headers(${target} REUSE_FROM ${headers})
+  target_compile_options(${target} PRIVATE ${flags})
+endfunction()
+
+# Most of a run of it is the library, which is optimised as ever (docs/decisions/0066-less-to-compile.md).
+function(lci_short_test target)
+  set_target_properties(${target} PROPERTIES LCI_SHORT_TEST ON)
 endfunction()
 
 # For the thread sanitizer, which has nothing to say of one thread. A source that is edited is looked at again.
