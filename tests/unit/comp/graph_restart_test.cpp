@@ -109,5 +109,32 @@ TEST(graph_restart, nodes_completed_early_or_failed__runs_again) {
   base::free_live(it, "graph");
 }
 
+// Nothing leads to the end of that round any more.
+TEST(graph_restart, a_function_has_failed__over_when_nothing_is_under_way) {
+  graph* const g = base::make_live<graph>(comp_attr_t(), comp_t());
+  int calls = 0;
+  const graph_node_t fails_once = g->add_node(
+      [](void* n) {
+        return status_t(++*static_cast<int*>(n) == 1 ? errorcode_t::retry : errorcode_t::done);
+      },
+      &calls, nullptr);
+  const graph_node_t posted =
+      g->add_node([](void*) { return status_t(errorcode_t::posted); }, nullptr, nullptr);
+  for (const graph_node_t node : {fails_once, posted}) {
+    g->add_edge(GRAPH_START, node, nullptr);
+    g->add_edge(node, GRAPH_END, nullptr);
+  }
+  EXPECT_THROW(g->start(), argument_error);
+  EXPECT_THROW(g->must_not_run("free_comp"), argument_error);
+  EXPECT_THROW(g->start(), argument_error);
+  g->complete(posted, errorcode_t::done);
+  EXPECT_NO_THROW(g->must_not_run("free_comp"));
+  g->start();
+  EXPECT_FALSE(g->is_complete());
+  g->complete(posted, errorcode_t::done);
+  EXPECT_TRUE(g->is_complete());
+  base::free_live(g, "graph");
+}
+
 }  // namespace
 }  // namespace lci::comp

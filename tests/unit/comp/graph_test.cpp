@@ -237,28 +237,6 @@ TEST_F(graphs, node_function__that_answers_retry_throws) {
   EXPECT_FALSE(graph_->is_complete());
 }
 
-TEST_F(graphs, start__after_a_round_that_a_function_cut_short) {
-  static int calls;
-  calls = 0;
-  const auto a = graph_->add_node(
-      [](void*) { return lci::status_t(++calls == 1 ? errorcode_t::retry : errorcode_t::done); },
-      nullptr, nullptr);
-  const auto b = add('b', errorcode_t::posted);
-  edge(GRAPH_START, a);
-  edge(GRAPH_START, b);
-  edge(a, GRAPH_END);
-  edge(b, GRAPH_END);
-  EXPECT_THROW(graph_->start(), lci::argument_error);
-  EXPECT_THROW(graph_->must_not_run("free_comp"), lci::argument_error) << "b is under way";
-  EXPECT_THROW(graph_->start(), lci::argument_error);
-  graph_->complete(b, errorcode_t::done);
-  EXPECT_NO_THROW(graph_->must_not_run("free_comp"));
-  graph_->start();
-  EXPECT_FALSE(graph_->is_complete());
-  graph_->complete(b, errorcode_t::done);
-  EXPECT_TRUE(graph_->is_complete());
-}
-
 TEST_F(graphs, node_function__exception_propagates_after_the_others_ran) {
   const auto a = graph_->add_node([](void*) -> status_t { throw std::runtime_error("mine"); },
                                   nullptr, nullptr);
