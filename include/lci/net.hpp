@@ -3,10 +3,11 @@
 /// runtime with `alloc_default_packet_pool(false)`, so that the library posts no receives.
 ///
 /// The short forms (trailing `s`) take at most `max_inject_size` bytes, return done, and still
-/// produce an entry in net_poll_cq(). A short put that is not ordered yet returns posted, but its
-/// buffer may be reused. The other forms return posted. Retry: nothing happened. Threads: any, at
-/// the same time. All throw lci::argument_error for a rank outside 0..n-1, a null buffer with a
-/// size, or a size over the limit; and lci::peer_failure_error for a rank that has left or failed.
+/// produce an entry in net_poll_cq(). Sends from host memory have any size; see net_post_send_x. A
+/// short put that is not ordered yet returns posted, but its buffer may be reused. The other forms
+/// return posted. Retry: nothing happened. Threads: any, at the same time. All throw
+/// lci::argument_error for a rank outside 0..n-1, a null buffer with a size, or a size over the
+/// limit; and lci::peer_failure_error for a rank that has left or failed.
 #ifndef LCI_NET_HPP
 #define LCI_NET_HPP
 
@@ -191,7 +192,11 @@ class net_post_sends_x
   net_post_sends_x(int rank, void* buffer, size_t size) : net_out_operation(rank, buffer, size) {}
 };
 
-/// Sends from a registered buffer.
+/// Sends from a registered buffer. A message that is too long for the network (of 8128 bytes or
+/// more over verbs and libfabric, of 64 KiB or more over shared memory) is copied and goes in
+/// pieces: net_poll_cq() sends them, so the sender polls until its entry; until then further sends
+/// to that rank return retry. It throws lci::argument_error, which names the limit, if it is in GPU
+/// memory. One that is longer than its receive yields an ERROR entry there.
 /// @return  posted: the network owns the buffer until its entry; or retry if the queue is full
 class net_post_send_x : public detail::net_out_operation<net_post_send_x, &detail::net_post_send>,
                         public detail::net_mr_option<net_post_send_x>,

@@ -1,6 +1,7 @@
 // The raw network layer: thin access for tools. Must not be mixed with progress on one device.
 #include "lci/net.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -41,8 +42,9 @@ target find_target(const net_post_args& a) {
   return {end, end.device.raw()};
 }
 
-void check_short(const net_post_args& a, const endpoint_impl_t& end) {
-  const std::size_t limit = end.device.context.attr.max_inject_size;
+void check_short(const net_post_args& a, const target& to) {
+  const std::size_t limit =
+      std::min(to.end.device.context.attr.max_inject_size, to.raw.longest_whole(a.rank));
   if (a.size > limit)
     throw argument_error("size " + std::to_string(a.size) +
                          " is more than a short operation carries: at most " +
@@ -69,8 +71,8 @@ void check_host_memory(const net_post_args& a, proto::shared_state& shared) {
                          ", and net_* receives do not go through host memory");
 }
 
-// The operation for the network; `key` holds what is registered for it alone.
-net::net_op make_op(const net_post_args& a, const net_context_impl_t& network, bool is_short,
+// The operation for the network; `key` holds what is registered for it alone, unless a copy goes.
+net::net_op make_op(const net_post_args& a, const net_context_impl_t& network, bool is_copied,
                     proto::network_key& key) {
   net::net_op op;
   op.rank = a.rank;
@@ -89,7 +91,7 @@ net::net_op make_op(const net_post_args& a, const net_context_impl_t& network, b
     place = api::find_place("buffer", a.buffer, a.size, a.mr, network.owner.shared);
   }
   if (a.size != 0) op.kind = place.kind;
-  if (!is_short && op.local_key == 0 && (op.kind == mem::mem_kind::host || a.mr.is_empty())) {
+  if (!is_copied && op.local_key == 0 && (op.kind == mem::mem_kind::host || a.mr.is_empty())) {
     key =
         proto::network_key(*network.fabric, can, network.attr.gpu_path, a.buffer, a.size, op.kind);
     is_off = key.is_off();
@@ -107,14 +109,33 @@ net::net_op make_op(const net_post_args& a, const net_context_impl_t& network, b
   to.end.device.owner().core.peers.throw_ended(rank);
 }
 
+// A message that is longer than a send of the network can be.
+error_t post_in_pieces(const net_post_args& a, const target& to) {
+  proto::network_key none;
+  const net::net_op op = make_op(a, to.end.device.context, true, none);
+  if (op.kind != mem::mem_kind::host)
+    throw argument_error("size " + std::to_string(a.size) +
+                         " is more than one message from GPU memory carries: at most " +
+                         std::to_string(to.raw.longest_whole(a.rank)));
+  proto::raw_net::record* const r = to.raw.make_record(net_opcode_t::SEND, a.rank, a.user_context);
+  const errorcode_t code = to.raw.send_in_pieces(to.end.queue->end(), op, r);
+  if (code == errorcode_t::fatal) [[unlikely]]
+    refuse_for_good(to, r, a.rank);
+  if (proto::is_retry(code)) to.raw.drop(r);
+  return code;
+}
+
 // Posts an operation that reports through the queue; `is_short`: the caller may reuse its buffer at
 // once, so the bytes are copied.
 error_t post(const net_post_args& a, net_opcode_t opcode,
              errorcode_t (net::endpoint::*verb)(const net::net_op&), bool is_short) {
   const target to = find_target(a);
-  if (is_short) check_short(a, to.end);
+  if (is_short) check_short(a, to);
   const net_context_impl_t& network = to.end.device.context;
-  if (opcode != net_opcode_t::SEND) {
+  if (opcode == net_opcode_t::SEND) {
+    if (to.raw.has_pieces_for(a.rank)) return errorcode_t::retry_nomem;
+    if (to.raw.needs_pieces(a.rank, a.size)) return post_in_pieces(a, to);
+  } else {
     api::check_rmr(a.rmr, a.rank, to.end.device.owner().core);
     net::remote_view there;
     if (!api::check_remote({a.rank, a.rmr, a.offset, a.size, "offset"}, *network.fabric, there))
@@ -169,7 +190,8 @@ error_t net_post_recv(const net_post_args& a) {
 
 error_t net_post_sends(const net_post_args& a) {
   const target to = find_target(a);
-  check_short(a, to.end);
+  check_short(a, to);
+  if (to.raw.has_pieces_for(a.rank)) return errorcode_t::retry_nomem;
   proto::raw_net::record* const r = to.raw.make_record(net_opcode_t::SEND, a.rank, a.user_context);
   const errorcode_t code =
       to.end.queue->end().send_inline(a.rank, a.imm_data, nullptr, 0, a.buffer, a.size);

@@ -14,6 +14,8 @@ void raw_net::post_recv(void* buffer, std::size_t size, void* user_context) {
 
 raw_net::~raw_net() {
   while (record* const one = take_record()) drop(one);
+  while (arriving_ != nullptr) drop(std::exchange(arriving_, arriving_->pool_next));
+  while (leaving_ != nullptr) drop(std::exchange(leaving_, leaving_->pool_next));
 }
 
 std::size_t raw_net::poll(std::size_t max, net_status_t* out) {
@@ -21,6 +23,7 @@ std::size_t raw_net::poll(std::size_t max, net_status_t* out) {
     const std::lock_guard lock(mutex_);
     if (ready_count_ >= max) max = std::min(max, ready_count_);
   }
+  send_rest();
   engine_.device().poll(*this, max);
   std::size_t n = 0;
   for (; n < max; ++n) {
@@ -63,6 +66,10 @@ void raw_net::drop(record* r) noexcept {
 
 void raw_net::push(record* r) noexcept {
   const std::lock_guard lock(mutex_);
+  push_locked(r);
+}
+
+void raw_net::push_locked(record* r) noexcept {
   r->pool_next = nullptr;
   *ready_end_ = r;
   ready_end_ = &r->pool_next;
@@ -91,6 +98,7 @@ raw_net::record* raw_net::record_for(net_opcode_t opcode, int rank) noexcept {
 }
 
 net::verdict raw_net::on_message(const net::arrival& message) noexcept {
+  if (message.size == longest(message.rank)) return on_piece(message);
   record* const r = records_.try_get();
   if (r == nullptr) return net::verdict::deferred;
   receive into{};
@@ -125,21 +133,29 @@ void raw_net::on_immediate(int rank, std::uint32_t imm) noexcept {
   push(r);
 }
 
-void raw_net::on_complete(void* context) noexcept { complete(static_cast<record*>(context)); }
+void raw_net::on_complete(void* context) noexcept {
+  if (context == &carrier_) return give_back_carrier();
+  complete(static_cast<record*>(context));
+}
+
+// An ERROR entry instead of the one that it would have had.
+void raw_net::fail(record* r) noexcept {
+  strip(r);
+  const net_status_t planned = std::exchange(r->entry, net_status_t());
+  r->entry.opcode = net_opcode_t::ERROR;
+  r->entry.rank = planned.rank;
+  r->entry.user_context = planned.user_context;
+  push(r);
+}
 
 void raw_net::on_error(int rank, void* context, std::string_view) noexcept {
-  record* r = static_cast<record*>(context);
-  void* const user_context = r != nullptr ? r->entry.user_context : nullptr;
-  if (r != nullptr)
-    strip(r);
-  else
-    r = record_for(net_opcode_t::ERROR, rank);
+  // What comes behind that piece is refused.
+  if (context == &carrier_) return give_back_carrier();
+  record* const r =
+      context != nullptr ? static_cast<record*>(context) : record_for(net_opcode_t::ERROR, rank);
   if (r == nullptr) return;
-  r->entry = net_status_t();
-  r->entry.opcode = net_opcode_t::ERROR;
   r->entry.rank = rank;
-  r->entry.user_context = user_context;
-  push(r);
+  fail(r);
 }
 
 void raw_net::on_peer_ended(int rank, bool orderly, std::string_view reason) noexcept {
@@ -148,6 +164,7 @@ void raw_net::on_peer_ended(int rank, bool orderly, std::string_view reason) noe
   net::peer_table& peers = engine_.shared.peers;
   if (!peers.report(rank, orderly ? net::peer_event::leave : net::peer_event::fail, reason))
     peers.remind(rank);
+  fail_pieces_from(rank);
   if (!orderly) on_error(rank, nullptr, reason);
 }
 

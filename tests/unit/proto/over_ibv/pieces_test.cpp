@@ -12,6 +12,7 @@
 
 #include "backends/ibv/fabric.hpp"
 #include "lci/mem/memory_domain.hpp"
+#include "lci/proto/host/raw.hpp"
 #include "tests/support/fake_ibv/fake_ibv.hpp"
 #include "tests/unit/proto/world.hpp"
 
@@ -156,6 +157,35 @@ TEST_F(pieces, send__by_rendezvous_arrives_whole) {
     mine_.seen.clear();
     theirs_.seen.clear();
   }
+}
+
+// The receives of a card are packets, which no long message fits.
+TEST_F(pieces, raw_send__arrives_whole) {
+  proto::raw_net from(at(0).queues->engine()), to(at(1).queues->engine());
+  const auto data = pattern(PIECE + 777, 5);
+  std::vector<std::byte> buffer(data.size());
+  to.post_recv(buffer.data(), buffer.size(), nullptr);
+  net::net_op op;
+  op.rank = 1;
+  op.buffer = const_cast<std::byte*>(data.data());
+  op.size = data.size();
+  ASSERT_TRUE(from.needs_pieces(1, op.size));
+  proto::raw_net::record* const r = from.make_record(lci::net_opcode_t::SEND, 1, nullptr);
+  lci::net_status_t entry;
+  for (int i = 0; lci::error_t(from.send_in_pieces(at(0).queue->end(), op, r)).is_retry(); ++i) {
+    ASSERT_LT(i, 100'000);
+    from.poll(1, &entry);
+    to.poll(1, &entry);
+  }
+  std::size_t sent = 0, received = 0;
+  for (int i = 0; sent == 0 || received == 0; ++i) {
+    ASSERT_LT(i, 100'000);
+    sent += from.poll(1, &entry);
+    received += to.poll(1, &entry);
+  }
+  EXPECT_EQ(entry.opcode, lci::net_opcode_t::RECV);
+  EXPECT_EQ(entry.length, data.size());
+  EXPECT_EQ(buffer, data);
 }
 
 // Programs repeat a post that is refused until it is not.
