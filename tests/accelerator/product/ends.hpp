@@ -39,12 +39,15 @@ class shared_memory {
   ~shared_memory() {
     barrier();
     lci::deregister_memory(&mr_);
-    runner::get().free(at_, product::MEMORY);
+    if (!is_kept_) runner::get().free(at_, product::MEMORY);
   }
   shared_memory(const shared_memory&) = delete;
   shared_memory& operator=(const shared_memory&) = delete;
   unsigned char* at() const { return at_; }
   lci::mr_t mr() const { return mr_; }
+  // Until the process ends: a long message that no receive has met is read when one does, which may
+  // be a receive of a later test.
+  void keep() { is_kept_ = true; }
   lci::rmr_t rmr(int rank) const { return keys_[static_cast<std::size_t>(rank)]; }
   template <class T>
   std::vector<T> read(std::uint64_t offset, std::size_t count) const {
@@ -58,6 +61,7 @@ class shared_memory {
   unsigned char* at_;
   std::vector<lci::rmr_t> keys_;
   lci::mr_t mr_;
+  bool is_kept_ = false;
 };
 
 class ends : public testing::TestWithParam<std::tuple<lci::attr_gpu_proxy_t, scope>> {
@@ -150,6 +154,7 @@ class ends : public testing::TestWithParam<std::tuple<lci::attr_gpu_proxy_t, sco
       if (!was_aborted && since > std::chrono::seconds(40)) {
         was_aborted = true;
         ADD_FAILURE() << "not over after 40 s: aborted";
+        memory_.keep();
         abort_ends();
       }
       if (since > std::chrono::seconds(60)) {
