@@ -175,7 +175,9 @@ class alloc_gpu_endpoint_x
 /// @throws lci::argument_error  an empty or freed handle
 /// A receive of a kernel that no message has matched is cancelled, and its buffer belongs to the
 /// program again. The call waits up to 5 s for matched receives and for operations that an abort
-/// left under way. It also waits for host calls of other threads that name the endpoint.
+/// left under way; a warning reports any that remain. Their memory must then stay until the runtime
+/// is freed: a long message that no receive has met is read when one does, however late. The call
+/// also waits for host calls of other threads that name the endpoint.
 /// Threads: one at a time, and not in a handler.
 class free_gpu_endpoint_x : public detail::operation<free_gpu_endpoint_x, detail::gpu_endpoint_args,
                                                      void, &detail::free_gpu_endpoint>,
