@@ -82,7 +82,7 @@ def nothing_stays_of_libfabric():
 
 
 def refused():
-    for words, text in ((["--op", "send"], "none of"), (["--sizes", "1"], "no size"), (["--placement", "9999,0"], "9999"),
+    for words, text in ((["--op", "send"], "none of"), (["--sizes", "1"], "not a size"), (["--placement", "9999,0"], "9999"),
                         (["--json", "/nowhere/a.json"], "cannot write /nowhere/a.json")):
         demand(text in run(*words, status=2).stderr, f"{words} says {text}")
     demand("usage: lci_perf" in run("--help").stdout, "the usage")

@@ -68,8 +68,8 @@ TEST_F(queue_memory_test, add__a_part_of_another_range_is_refused) {
                                  {HOST_PAGE, 4 * HOST_PAGE}})
     EXPECT_NE(refusal(at, size).find("overlaps"), std::string::npos) << at;
   EXPECT_NE(refusal(0, 0).find("0 bytes"), std::string::npos);
-  EXPECT_NE(refusal(0, SIZE_MAX).find("past the last"), std::string::npos);
-  EXPECT_NE(refusal(0, -reinterpret_cast<std::uintptr_t>(pages_)).find("past the last"),
+  EXPECT_NE(refusal(0, SIZE_MAX).find("beyond the last address"), std::string::npos);
+  EXPECT_NE(refusal(0, -reinterpret_cast<std::uintptr_t>(pages_)).find("beyond the last address"),
             std::string::npos);
   EXPECT_EQ(registrations(), 1u);
   EXPECT_TRUE(remove(2 * HOST_PAGE, 2 * HOST_PAGE));
