@@ -138,7 +138,7 @@ status_t end_receive(const post_args& a, endpoint_impl_t& end, proto::receive& f
 status_t post_receive(const post_args& a, endpoint_impl_t& end) {
   api::permission allow(a);
   // Programs that give an object do not expect retry of a receive: without posted it waits.
-  if (reinterpret_cast<std::uintptr_t>(a.local_comp.p_impl) > 1) allow.retry = false;
+  if (!a.local_comp.is_empty()) allow.retry = false;
   proto::device_queues& queues = end.device.queues;
   api::check_source(a, queues.engine().shared);
   api::check_given(a);
