@@ -108,12 +108,19 @@ LCI_ANYWHERE inline bool takes_atomics(const endpoint_record& record) noexcept {
   return record.over_card == 0 || record.message_peers != nullptr;
 }
 
-// What ended a queue, for who waits for it: with the peer's death its requests fail.
+// What ended a queue, for who waits for it. With the peer's death its requests fail, and an abort
+// flushes them: a wait may find that before it looks at the abort flag.
 LCI_ANYWHERE inline status reason_of(const peer_record& peer) noexcept {
   const status s = wqe::ended_by(peer.queue);
-  if (s == status::failed && peer.queue.state->error.error == wqe::syndrome::retry_exceeded)
-    return status::peer_lost;
-  return s;
+  if (s != status::failed) return s;
+  switch (peer.queue.state->error.error) {
+    case wqe::syndrome::retry_exceeded:
+      return status::peer_lost;
+    case wqe::syndrome::flushed:
+      return status::aborted;
+    default:
+      return status::failed;
+  }
 }
 // And for who posts to it: nothing was posted.
 LCI_ANYWHERE inline status refusal_of(const peer_record& peer, status s) noexcept {

@@ -77,6 +77,16 @@ TEST_F(order, quiet__a_lost_peer) {
   EXPECT_EQ(put_value(ep, 0, job.at(0, 0), 7), status::ok);
 }
 
+// No error came before: an abort flushes what is under way, and that may be seen before its flag.
+TEST_F(order, quiet__says_aborted_if_the_first_error_is_a_flush) {
+  ASSERT_EQ(put_value(ep, 1, job.at(1, 0), 7), status::ok);
+  state(1).error.error = wqe::syndrome::flushed;
+  wqe::end(job[0].queues[1]->queue, status::failed);
+  EXPECT_EQ(quiet(ep, 1), status::aborted);
+  EXPECT_EQ(quiet(ep), status::aborted);
+  EXPECT_EQ(put_value(ep, 1, job.at(1, 0), 7), status::dead);
+}
+
 TEST_F(order, quiet__ends_by_the_abort_flag_and_by_the_limit) {
   ASSERT_EQ(put_value(ep, 1, job.at(1, 0), 7), status::ok);
   wqe::word_at<std::uint32_t>(&job[0].abort).store(1, std::memory_order_relaxed);
