@@ -72,10 +72,10 @@ void check_source(proto::device_queues& queues, int rank, waiting& wait) {
 
 // What the call waits for will not come from that rank. What a rank sent before it left may still
 // be on its way over any device, so a receive goes on until all of it is in.
-bool is_given_up(proto::core& core, int rank, bool is_receive) {
-  if (!core.peers.has_ended(rank)) [[likely]]
+bool is_given_up(proto::progress_engine& engine, int rank, bool is_receive) {
+  if (!engine.watch.has_ended(rank)) [[likely]]
     return false;
-  return !is_receive || core.peers.has_failed(rank) || core.is_all_in(rank);
+  return !is_receive || engine.shared.peers.has_failed(rank) || engine.watch.is_all_in(rank);
 }
 
 // No handler can run here. If only this process itself can be the peer of the operation, or if the
@@ -104,8 +104,8 @@ void wait_until_over(proto::waiter* w, proto::device_queues& queues, int rank, w
     if (w->is_over()) break;
     if (wait.is_held_up()) [[unlikely]]
       end_if_held_up(w, queues, rank, wait, filed_in, is_met);
-    const bool is_lost = rank >= 0 ? is_given_up(queues.engine().shared, rank, filed_in != nullptr)
-                                   : wait.has_loss();
+    const bool is_lost =
+        rank >= 0 ? is_given_up(queues.engine(), rank, filed_in != nullptr) : wait.has_loss();
     if (!is_lost || is_met) continue;
     if (filed_in != nullptr && filed_in->take_back(*w)) {
       queues.engine().shared.waiters.put(w);

@@ -116,7 +116,7 @@ inline status_t status_of(const post_args& a, errorcode_t code) noexcept {
 
 // Ends a call that waits for that rank if the rank is lost.
 inline void check_peer(proto::device_queues& queues, int rank) {
-  if (!queues.engine().shared.peers.has_ended(rank)) [[likely]]
+  if (!queues.engine().watch.has_ended(rank)) [[likely]]
     return;
   queues.engine().errors.lost.heard(rank);
   queues.engine().shared.peers.throw_ended(rank);

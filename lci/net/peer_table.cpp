@@ -72,9 +72,19 @@ bool peer_table::report(int rank, peer_event what, std::string_view reason) noex
   return true;
 }
 
+void peer_table::part(int rank, std::string_view reason) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!has_ended(rank)) {
+    keep_reason_locked(rank, reason);
+    // edge peers.epoch: what the device knows of it is visible to all who see the new epoch.
+    epoch_.fetch_add(1, std::memory_order_release);
+  }
+  remind_locked(rank);
+}
+
 void peer_table::remind(int rank) noexcept {
   const std::lock_guard lock(mutex_);
-  if (has_ended(rank)) tell_locked(rank);
+  remind_locked(rank);
 }
 
 void peer_table::subscribe(subscriber& one) {
@@ -98,6 +108,11 @@ void peer_table::keep_reason_locked(int rank, std::string_view reason) noexcept 
 
 void peer_table::tell_locked(int rank) noexcept {
   for (subscriber* const one : subscribers_) one->on_peer(rank, state(rank));
+}
+
+void peer_table::remind_locked(int rank) noexcept {
+  if (has_ended(rank)) return tell_locked(rank);
+  for (subscriber* const one : subscribers_) one->on_part(rank);
 }
 
 std::string peer_table::reason(int rank) const {

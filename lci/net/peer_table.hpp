@@ -51,6 +51,8 @@ class peer_table {
     // `rank` is in that state now. The lock is held: it notes that, calls nothing that reports,
     // subscribes or asks for a reason, and does not wait.
     virtual void on_peer(int rank, peer_state now) noexcept = 0;
+    // `rank` has left a network, but not the job: its state is the same. In the same way.
+    virtual void on_part(int /*rank*/) noexcept {}
 
    protected:
     ~subscriber() = default;
@@ -69,13 +71,17 @@ class peer_table {
   // It has left or failed.
   bool has_ended(int rank) const noexcept { return state(rank) >= peer_state::left; }
   bool has_failed(int rank) const noexcept { return state(rank) == peer_state::failed; }
-  // Changes with each end of a rank, 0: none has ended. edge peers.epoch: partner is report().
+  // Changes with each end of a rank and each part(), 0: there was none. edge peers.epoch: partners
+  // are report() and part().
   std::uint32_t epoch() const noexcept { return epoch_.load(std::memory_order_acquire); }
 
   // Answers whether the state is another one now. The reason counts for an end only.
   bool report(int rank, peer_event what, std::string_view reason = {}) noexcept;
+  // It has left one of several networks, in an orderly way. The job goes on with it: only devices
+  // of that network are concerned, which know it by themselves. The reason counts until an end.
+  void part(int rank, std::string_view reason) noexcept;
   // Subscribers are told the state of a rank that has ended once more, since something that depends
-  // on it is different now.
+  // on it is different now. Of another one, that it may have left a network.
   void remind(int rank) noexcept;
   // Throws std::bad_alloc.
   void subscribe(subscriber& one);
@@ -104,6 +110,7 @@ class peer_table {
   }
   void keep_reason_locked(int rank, std::string_view reason) noexcept;
   void tell_locked(int rank) noexcept;
+  void remind_locked(int rank) noexcept;
 
   const int size_;
   std::vector<std::atomic<peer_state>> states_;  // by rank; changed under mutex_

@@ -286,15 +286,15 @@ void endpoint::report(std::uint32_t rank, const failure& what) noexcept {
 }
 
 void endpoint::look_for_ended() noexcept {
-  proto::core& core = device_.owner().core;
-  const net::peer_table& peers = core.peers;
+  const net::peer_table& peers = device_.owner().core.peers;
+  const proto::peer_watch& watch = device_.queues.engine().watch;
   const std::uint32_t epoch = peers.epoch();
   bool is_any = false, is_all = true;
   for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
     const int number = static_cast<int>(rank);
-    if (!peers.has_ended(number)) continue;
+    if (!watch.has_ended(number)) continue;
     // What one that left has sent may come over another device than the one that noticed.
-    if (!peers.has_failed(number) && !core.is_all_in(number)) {
+    if (!peers.has_failed(number) && !watch.is_all_in(number)) {
       is_all = false;
       continue;
     }

@@ -81,6 +81,7 @@ device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packet
       number(take_number(net, config_of(wanted))),
       queues(net.owner.shared, *net.fabric, number, config_of(wanted), pool.packets,
              net.wanted_msg_size) {
+  if (net.owner.default_net_context.p_impl != &net) queues.engine().watch.only_over(*net.fabric);
   if (packets.payloads != nullptr) queues.gpu.enter(*packets.payloads);
   attr.net_max_sends = queues.engine().config.max_sends;
   attr.ibv_td_strategy = queues.engine().config.ibv_td_strategy;

@@ -4,7 +4,7 @@
 // Always true: networks come first. If a network is connected with a rank, it is the one to declare
 // it failed, after delivering what the rank had sent; this detector does so only GRACE later. That
 // such a rank has left is reported by networks alone; this detector reports it only for ranks that
-// no device was ever in touch with.
+// no device is in touch with: none has met it, or it has left each network where one has.
 #pragma once
 
 #include <atomic>

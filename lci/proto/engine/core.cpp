@@ -71,11 +71,18 @@ bool core::is_all_in(int rank) noexcept {
                      [&](const member* one) { return one->has_all_of(rank); });
 }
 
+bool core::is_all_in_over(const net::fabric& network, int rank) noexcept {
+  const std::lock_guard lock(members_lock_);
+  return std::all_of(members_.begin(), members_.end(), [&](const member* one) {
+    return &one->network() != &network || one->has_all_of(rank);
+  });
+}
+
 bool core::is_unmet(int rank) noexcept {
   const std::lock_guard lock(members_lock_);
   const auto none_may_bring = [&] {
-    return std::none_of(members_.begin(), members_.end(),
-                        [&](member* one) { return one->may_bring(rank); });
+    return std::all_of(members_.begin(), members_.end(),
+                       [&](const member* one) { return one->has_all_of(rank); });
   };
   // It may have called before it left, which nobody has looked at.
   return none_may_bring() &&

@@ -30,8 +30,7 @@ class member {
  public:
   // Nothing of `rank` is on its way to it any more.
   virtual bool has_all_of(int rank) const noexcept = 0;
-  // It was in touch with `rank`, which may have sent something.
-  virtual bool may_bring(int rank) noexcept = 0;
+  virtual const net::fabric& network() const noexcept = 0;
   // Looks at the ranks that have called. False: that is not possible now.
   virtual bool hear_callers() noexcept = 0;
   // Adds what is under way there to a report, in a signal handler.
@@ -110,8 +109,11 @@ class core {
   bool has(const member& one) noexcept;
   // Nothing of `rank`, which has ended, is still on its way to any device. Once true it stays so.
   bool is_all_in(int rank) noexcept;
-  // No device was ever in touch with `rank`, which has left the job, so that nothing of it can
-  // come. False as well where that is not known now.
+  // The same for the devices of one network, which that rank has left.
+  bool is_all_in_over(const net::fabric& network, int rank) noexcept;
+  // No device is in touch with `rank`, which has left the job, so that nothing of it can come: each
+  // has never met it, or has heard that it left that network. False as well where that is not known
+  // now.
   bool is_unmet(int rank) noexcept;
 
   // Attribute of the runtime; set before the first device is made.

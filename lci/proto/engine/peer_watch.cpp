@@ -17,6 +17,21 @@ peer_watch::peer_watch(core& shared, pending_errors& errors, listener& to)
   if (shared.peers.epoch() != 0) look_again();
 }
 
+void peer_watch::note_end(int rank, bool orderly, std::string_view reason) noexcept {
+  has_all_of_[static_cast<std::size_t>(rank)].store(true, std::memory_order_relaxed);
+  net::peer_table& peers = shared_.peers;
+  // The rank's other networks are none of this one's business.
+  if (orderly && only_over_ != nullptr) return peers.part(rank, reason);
+  // Known already: that nothing more comes here may end what other devices wait for.
+  if (!peers.report(rank, orderly ? net::peer_event::leave : net::peer_event::fail, reason))
+    peers.remind(rank);
+}
+
+bool peer_watch::is_all_in(int rank) const noexcept {
+  return shared_.is_all_in(rank) ||
+         (has_left_here(rank) && shared_.is_all_in_over(*only_over_, rank));
+}
+
 // Failures are reported by notice(). That a peer has left is no error, unless it was still needed:
 // then it is one, once.
 void peer_watch::miss(int rank) noexcept {
@@ -37,19 +52,19 @@ void peer_watch::miss(int rank) noexcept {
 }
 
 bool peer_watch::is_lost(int rank) noexcept {
-  if (shared_.peers.has_ended(rank)) return true;
+  if (has_ended(rank)) return true;
   const std::lock_guard lock(lock_);
   return missed_[static_cast<std::size_t>(rank)];
 }
 
 peer_end peer_watch::end_of(int rank) const noexcept {
   const net::peer_state now = shared_.peers.state(rank);
-  if (now < net::peer_state::left) return peer_end::none;
+  if (now < net::peer_state::left) return has_left_here(rank) ? peer_end::all_here : peer_end::none;
   if (now == net::peer_state::failed) return peer_end::failed;
   return to_.has_all_of(rank) ? peer_end::all_here : peer_end::left;
 }
 
-// Some rank has ended. Reports each failure once.
+// Some rank has ended, perhaps for one network only. Reports each failure once.
 void peer_watch::notice() noexcept {
   // edge peers.news: partner is look_again(). First, so that none is overlooked.
   if (!has_news_.exchange(false, std::memory_order_acquire)) return;
@@ -66,7 +81,7 @@ void peer_watch::notice() noexcept {
     const peer_end now = end_of(rank);
     if (now == peer_end::none) continue;
     const bool has_failed = now == peer_end::failed;
-    if (!has_failed && shared_.is_all_in(rank) && to_.end_what_stays_from(rank)) miss(rank);
+    if (!has_failed && is_all_in(rank) && to_.end_what_stays_from(rank)) miss(rank);
     peer_end before;
     bool is_told;
     {

@@ -1,12 +1,14 @@
 // What a device does about ranks that have ended: what waits for them is ended, and the program
 // learns of those that failed or were still needed. Whether a rank has ended stands in
-// net::peer_table alone; here is how far this device has acted on it. One per engine;
+// net::peer_table alone; here is how far this device has acted on it, and which ranks have left a
+// network that is not the runtime's default: they have ended for its devices only. One per engine;
 // look_for_ended() is called in every round of progress. Threads: shared. Always true: the failure
 // of a rank is reported once; what there was no memory for is done in the next round.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "lci/base/platform.hpp"
@@ -35,6 +37,9 @@ class peer_watch final : private net::peer_table::subscriber {
   peer_watch(core& shared, pending_errors& errors, listener& to);  // throws std::bad_alloc
   ~peer_watch() { shared_.peers.unsubscribe(*this); }
 
+  // The device belongs to a network that ranks may leave without leaving the runtime. Before the
+  // first round of progress.
+  void only_over(const net::fabric& network) noexcept { only_over_ = &network; }
   void look_for_ended() noexcept {
     // Relaxed: notice() reads it once more.
     if (has_news_.load(std::memory_order_relaxed)) [[unlikely]]
@@ -42,16 +47,21 @@ class peer_watch final : private net::peer_table::subscriber {
   }
   // An operation has failed because `rank` has ended.
   LCI_COLD void miss(int rank) noexcept;
+  // The network has said that nothing more comes from `rank` on this device; on others something
+  // may.
+  LCI_COLD void note_end(int rank, bool orderly, std::string_view reason) noexcept;
+  // For this device.
+  bool has_ended(int rank) const noexcept {
+    return shared_.peers.epoch() != 0 && (shared_.peers.has_ended(rank) || has_left_here(rank));
+  }
+  // Nothing of `rank`, which has ended, is on its way to a device that a receive here may wait for.
+  LCI_COLD bool is_all_in(int rank) const noexcept;
   // It has ended, or an operation has failed as if it had.
   LCI_COLD bool is_lost(int rank) noexcept;
   // Who finds less than all_here may leave the rest to notice(), which comes once more.
   LCI_COLD peer_end end_of(int rank) const noexcept;
-  // The network has said that nothing more comes from `rank` on this device; on others something
-  // may. Relaxed, here and in has_all_of(): it is noted before the rank is reported, and edge
-  // peers.news brings it to all who ask.
-  void note_all_of(int rank) noexcept {
-    has_all_of_[static_cast<std::size_t>(rank)].store(true, std::memory_order_relaxed);
-  }
+  // What note_end() was told. Relaxed there and here: it is noted before the rank is reported, and
+  // edges peers.epoch and peers.news bring it to all who ask.
   bool has_all_of(int rank) const noexcept {
     return has_all_of_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed);
   }
@@ -66,11 +76,14 @@ class peer_watch final : private net::peer_table::subscriber {
   void on_peer(int, net::peer_state now) noexcept override {
     if (now >= net::peer_state::left) look_again();
   }
+  void on_part(int) noexcept override { look_again(); }
+  bool has_left_here(int rank) const noexcept { return only_over_ != nullptr && has_all_of(rank); }
   LCI_COLD void notice() noexcept;
 
   core& shared_;
   pending_errors& errors_;
   listener& to_;
+  const net::fabric* only_over_ = nullptr;  // null: the runtime's default network
   std::atomic<bool> has_news_{false};
   std::vector<std::atomic<bool>> has_all_of_;  // by rank
   base::spinlock lock_;                        // guards what follows

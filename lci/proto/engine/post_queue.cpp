@@ -89,7 +89,7 @@ LCI_COLD static bool is_all_done(const transfer& move) noexcept {
 
 void post_queue::start(transfer& move) noexcept {
   errorcode_t code = errorcode_t::done;
-  if (engine.shared.peers.has_ended(move.op.rank) && !is_all_done(move)) [[unlikely]] {
+  if (engine.watch.has_ended(move.op.rank) && !is_all_done(move)) [[unlikely]] {
     // A backend may go on refusing what is for a dead peer; nobody would ever end the transfer.
     move.failed = true;
     return conclude(move);

@@ -93,7 +93,7 @@ class progress_engine final : public member, private peer_watch::listener {
   // Sends a message of the protocols, unless nobody is there any more.
   template <class Body>
   void say(int rank, wire::kind what, const Body& body) noexcept {
-    if (!shared.peers.has_ended(rank)) control.send_control(rank, what, body);
+    if (!watch.has_ended(rank)) control.send_control(rank, what, body);
   }
   // A post is about to answer retry. Statistics: threads that count at once may lose some, and the
   // last 63 of a thread may be missing.
@@ -139,7 +139,7 @@ class progress_engine final : public member, private peer_watch::listener {
   bool has_all_of(int rank) const noexcept override {
     return watch.has_all_of(rank) || !device_->may_bring(rank);
   }
-  bool may_bring(int rank) noexcept override { return device_->may_bring(rank); }
+  const net::fabric& network() const noexcept override { return fabric; }
   bool hear_callers() noexcept override { return fabric.hear_callers(); }
   void report(base::report::sheet& to) noexcept override;
   void end_what_waits_for(int rank, peer_end how) noexcept override;

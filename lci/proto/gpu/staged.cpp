@@ -28,7 +28,7 @@ bool staged_transfers::side::begin(std::size_t total, wire::slots cut) noexcept 
 }
 
 void staged_transfers::complain(int rank, std::string_view error) noexcept {
-  if (ctx_.engine.shared.peers.has_ended(rank)) return;  // said once, by the engine
+  if (ctx_.engine.watch.has_ended(rank)) return;  // said once, by the engine
   ctx_.engine.errors.keep_made([&] {
     return std::runtime_error("a transfer through host memory with rank " + std::to_string(rank) +
                               " failed: " + std::string(error));

@@ -70,7 +70,7 @@ void staged_transfers::send(wire::name self, const send_plan& plan, const wire::
     fail(sends_, name, plan.rank);
     return;
   }
-  if (ctx_.engine.shared.peers.has_ended(plan.rank))
+  if (ctx_.engine.watch.has_ended(plan.rank))
     end_without_receiver(name, plan.rank, ctx_.engine.watch.end_of(plan.rank));
 }
 
@@ -277,7 +277,7 @@ bool staged_transfers::land(const send_plan& plan, wire::landing body) {
     s->body.flag = 0;
     all.gpus.copy(job);
   }
-  if (ctx_.engine.shared.peers.has_ended(plan.rank))
+  if (ctx_.engine.watch.has_ended(plan.rank))
     end_without_receiver(name, plan.rank, ctx_.engine.watch.end_of(plan.rank));
   return true;
 }

@@ -316,7 +316,7 @@ void arrival_sink::on_complete(void* context) noexcept {
 
 void arrival_sink::on_error(int rank, void* context, std::string_view reason) noexcept {
   auto* move = static_cast<transfer*>(context);
-  if (rank >= 0 && host_.engine.shared.peers.has_ended(rank)) {
+  if (rank >= 0 && host_.engine.watch.has_ended(rank)) {
     host_.engine.watch.miss(rank);
   } else {
     host_.engine.errors.keep_made([&] {
@@ -328,11 +328,7 @@ void arrival_sink::on_error(int rank, void* context, std::string_view reason) no
 }
 
 void arrival_sink::on_peer_ended(int rank, bool orderly, std::string_view reason) noexcept {
-  host_.engine.watch.note_all_of(rank);
-  net::peer_table& peers = host_.engine.shared.peers;
-  // Known already: that nothing more comes here may end what other devices wait for.
-  if (!peers.report(rank, orderly ? net::peer_event::leave : net::peer_event::fail, reason))
-    peers.remind(rank);
+  host_.engine.watch.note_end(rank, orderly, reason);
 }
 
 // Behind those that wait already. Where the depth allows it they all run now, but not before the

@@ -47,7 +47,7 @@ card_pairs::~card_pairs() = default;
 errorcode_t card_pairs::start(card_question& question) {
   progress_engine& engine = host_.engine;
   const int rank = question.rank;
-  if (engine.shared.peers.has_ended(rank)) return errorcode_t::fatal;
+  if (engine.watch.has_ended(rank)) return errorcode_t::fatal;
   question.state_.store(card_question::waiting, std::memory_order_relaxed);  // nobody has it yet
   try {
     const std::lock_guard lock(lock_);
@@ -59,7 +59,7 @@ errorcode_t card_pairs::start(card_question& question) {
   const wire::card_ask body = question.ask;
   const errorcode_t code = engine.control.try_control(rank, wire::kind::card_ask, body);
   // Who looks for what a peer leaves behind may have looked before it was entered.
-  if (code == errorcode_t::done && !engine.shared.peers.has_ended(rank)) return errorcode_t::posted;
+  if (code == errorcode_t::done && !engine.watch.has_ended(rank)) return errorcode_t::posted;
   if (take(own, rank) == nullptr) return errorcode_t::posted;             // it has ended meanwhile
   question.state_.store(card_question::idle, std::memory_order_relaxed);  // nobody has it again
   return is_retry(code) ? code : errorcode_t::fatal;
@@ -74,7 +74,7 @@ void card_pairs::cancel(card_question& question) noexcept {
 }
 
 void card_pairs::end_pair(int rank, wire::name pair) noexcept {
-  if (host_.engine.shared.peers.has_ended(rank)) return;
+  if (host_.engine.watch.has_ended(rank)) return;
   wire::card_ask body;
   body.matter = card_matter::end;
   body.about = pair;
@@ -217,7 +217,7 @@ std::unique_ptr<net::kernel_queue> card_pairs::take_pair_of(int rank,
 
 void card_pairs::send(const unsent& what) noexcept {
   progress_engine& engine = host_.engine;
-  bool is_over = engine.shared.peers.has_ended(what.rank);
+  bool is_over = engine.watch.has_ended(what.rank);
   if (is_over)
     take_pair(what.rank, what.answer.pair);  // it ended while its pair was made
   else

@@ -263,7 +263,7 @@ net::verdict matcher::keep(host_context& host, const net::arrival& from, tag_t t
 
 net::verdict matcher::on_rts(host_context& host, int rank, const wire::rts& request,
                              matching_policy_t policy) noexcept {
-  const net::peer_table& peers = host.engine.shared.peers;
+  const peer_watch& peers = host.engine.watch;
   if (peers.has_ended(rank)) [[unlikely]]
     return net::verdict::taken;
   message* m = host.common.messages.try_get();

@@ -14,12 +14,11 @@ namespace lci::proto {
 errorcode_t matcher::look_at_peer(host_context& host, const receive& record, int rank) noexcept {
   // take_lost() has either found the receive, or was over before it was filed: then the engine's
   // lock has brought us what the table says.
-  const net::peer_table& peers = host.engine.shared.peers;
-  if (peers.has_failed(rank)) {
+  if (host.engine.shared.peers.has_failed(rank)) {
     end_receives(take_lost(host, rank));
     return errorcode_t::posted;
   }
-  if (!peers.has_ended(rank)) return errorcode_t::retry;
+  if (!host.engine.watch.has_ended(rank)) return errorcode_t::retry;
   return is_for_parted(host, rank, record) ? errorcode_t::fatal : errorcode_t::posted;
 }
 

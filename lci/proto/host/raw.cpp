@@ -160,10 +160,7 @@ void raw_net::on_error(int rank, void* context, std::string_view) noexcept {
 
 void raw_net::on_peer_ended(int rank, bool orderly, std::string_view reason) noexcept {
   // As progress of the device would have noted it.
-  engine_.watch.note_all_of(rank);
-  net::peer_table& peers = engine_.shared.peers;
-  if (!peers.report(rank, orderly ? net::peer_event::leave : net::peer_event::fail, reason))
-    peers.remind(rank);
+  engine_.watch.note_end(rank, orderly, reason);
   fail_pieces_from(rank);
   if (!orderly) on_error(rank, nullptr, reason);
 }

@@ -74,7 +74,7 @@ errorcode_t remote_atomics::start(atomic_request& request) {
   if (!wire::is_sound(body))
     throw argument_error("an atomic operation of kind " + std::to_string(request.change.what) +
                          " on " + std::to_string(request.change.size) + " bytes does not exist");
-  if (engine.shared.peers.has_ended(rank)) [[unlikely]]
+  if (engine.watch.has_ended(rank)) [[unlikely]]
     return errorcode_t::fatal;
   wire::atomic said = body;
   try {
@@ -88,7 +88,7 @@ errorcode_t remote_atomics::start(atomic_request& request) {
   // Once it is sent the request may have ended. Who looks for what a peer leaves behind may have
   // looked before it was entered.
   if (code == errorcode_t::done) {
-    if (!engine.shared.peers.has_ended(rank)) [[likely]]
+    if (!engine.watch.has_ended(rank)) [[likely]]
       return errorcode_t::posted;
     code = errorcode_t::fatal;
   }
@@ -223,7 +223,7 @@ void remote_atomics::job::on_performed(std::string_view error) noexcept {
 
 void remote_atomics::reply(job& mine) noexcept {
   progress_engine& engine = host_.engine;
-  if (engine.shared.peers.has_ended(mine.rank) ||
+  if (engine.watch.has_ended(mine.rank) ||
       engine.control.accept_control(mine.rank, wire::kind::atomic_end, mine.answer))
     return free(mine);
   count_waiting(1);

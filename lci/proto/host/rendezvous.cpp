@@ -89,7 +89,7 @@ LCI_COLD void ask_for_slots(host_context& host, wire::name self, send_side& side
   step(host, self, send_event::unreachable);
   host.engine.say(rank, wire::kind::restage, said);
   // A thread that has noticed its end may have left this one to its write.
-  if (host.engine.shared.peers.has_ended(rank)) step(host, self, send_event::peer_ended);
+  if (host.engine.watch.has_ended(rank)) step(host, self, send_event::peer_ended);
 }
 
 void start_write(host_context& host, wire::name self, send_side& side) {

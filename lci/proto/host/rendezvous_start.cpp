@@ -19,7 +19,7 @@ static errorcode_t start_as_sender(host_context& host, post_queue& queue, const 
                                    wire::kind what, Body& body, bool may_retry) {
   const base::gate_pass making(host.rendezvous.making);
   // Who looks for what the peer leaves behind has looked already.
-  if (host.engine.shared.peers.has_ended(plan.rank)) [[unlikely]]
+  if (host.engine.watch.has_ended(plan.rank)) [[unlikely]]
     return errorcode_t::fatal;
   const auto [self, side] = host.rendezvous.sends.insert(plan);
   side->queue = &queue;
@@ -73,7 +73,7 @@ static bool register_destination(host_context& host, const recv_plan& plan, netw
 static bool keep_receive(host_context& host, const recv_plan& plan, bool registered_here,
                          wire::name& self) {
   const base::gate_pass making(host.rendezvous.making);
-  if (host.engine.shared.peers.has_ended(plan.rank)) [[unlikely]]
+  if (host.engine.watch.has_ended(plan.rank)) [[unlikely]]
     return false;
   const auto made = host.rendezvous.recvs.insert(plan);
   made.object->registered_here = registered_here;

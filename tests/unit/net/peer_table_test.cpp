@@ -29,6 +29,8 @@ void bring(peer_table& table, int rank, peer_state to) {
 class listener final : public peer_table::subscriber {
  public:
   void on_peer(int rank, peer_state now) noexcept override { told.emplace_back(rank, now); }
+  void on_part(int rank) noexcept override { parted.push_back(rank); }
+  std::vector<int> parted;
   std::vector<std::pair<int, peer_state>> told;
 };
 
@@ -136,6 +138,27 @@ TEST(peer_table, throw_ended_of_a_rank_that_no_report_has_ended__says_what_is_kn
   } catch (const peer_failure_error& error) {
     EXPECT_STREQ(error.what(), "rank 0 is gone: its connection has failed");
   }
+}
+
+TEST(peer_table, part__leaves_the_state_and_gives_the_reason_until_an_end) {
+  peer_table table(2);
+  listener one;
+  table.subscribe(one);
+  table.report(1, peer_event::connected);
+  table.part(1, "it has left one network");
+  EXPECT_EQ(table.state(1), peer_state::ready);
+  EXPECT_EQ(table.epoch(), 1u);
+  EXPECT_NO_THROW(table.check(1));
+  EXPECT_EQ(table.reason(1), "it has left one network");
+  EXPECT_EQ(one.parted, std::vector<int>{1});
+  EXPECT_EQ(one.told.size(), 1u);
+  EXPECT_TRUE(table.report(1, peer_event::fail, "it died"));
+  table.part(1, "it has left another network");
+  EXPECT_EQ(table.state(1), peer_state::failed);
+  EXPECT_EQ(table.reason(1), "it died");
+  EXPECT_EQ(table.epoch(), 2u);
+  EXPECT_EQ(one.parted.size(), 1u);
+  EXPECT_EQ(one.told.size(), 3u) << "reminded";
 }
 
 // ---- subscribers ----

@@ -150,6 +150,125 @@ TEST_F(own_losses, receives_from_who_took_leave__do_not_wait_for_a_device_that_e
   EXPECT_EQ(told(), 1);
 }
 
+// Rank 0 has a second device, on a network beside the runtime's default.
+class left_network : public own_losses {
+ protected:
+  left_network() {
+    for (int rank = 0; rank < 4; ++rank) {
+      lci::net::fabric_config config;
+      config.arena = &w[rank].core.arena;
+      config.regions = &w[rank].core.regions;
+      config.peers = &w[rank].core.peers;
+      fabrics_.push_back(other_.open(rank, config));
+    }
+    fabric_ = fabrics_[0].get();
+    beside_ = add_device();
+    w[0].fabric->connect(1);
+  }
+  ~left_network() override {
+    beside_.reset();
+    for (const auto& each : fabrics_) each->leave();
+  }
+  std::unique_ptr<lci::proto::device_queues> add_device() {
+    auto made = std::make_unique<lci::proto::device_queues>(w[0].shared, *fabric_, devices_++,
+                                                            lci::net::device_config{}, w[0].pool,
+                                                            std::size_t{1} << 20);
+    made->engine().watch.only_over(*fabric_);
+    return made;
+  }
+  void end_on(lci::proto::device_queues& device, bool orderly = true) {
+    lci::proto::single_arrival(device.host).on_peer_ended(1, orderly, "it has gone");
+  }
+  // The rank that progress of the device beside tells of; -1: none.
+  int told_beside() {
+    try {
+      for (int i = 0; i < 3; ++i) beside_->progress();
+      return -1;
+    } catch (const lci::peer_failure_error& error) {
+      return error.failed_rank();
+    }
+  }
+  lci::errorcode_t receive_beside(int from) {
+    lci::proto::receive& record = *w[0].shared.host.receives.get();
+    record.user.comp = &seen_;
+    record.user.status = lci::status_t();
+    record.user.status.rank = from;
+    record.user.status.buffer = bytes_;
+    record.user.status.size = sizeof bytes_;
+    record.host = &beside_->host;
+    record.region = {};
+    return w[0].matcher->post(record, from, 6, lci::matching_policy_t::rank_tag, got_);
+  }
+
+  lci::test::sim_world other_{4};
+  int devices_ = 0;
+  std::vector<std::unique_ptr<lci::net::fabric>> fabrics_;  // by rank
+  lci::net::fabric* fabric_ = nullptr;                      // of rank 0
+  std::unique_ptr<lci::proto::device_queues> beside_;
+};
+
+TEST_F(left_network, beside_the_default__ends_what_waits_on_its_device_alone) {
+  EXPECT_EQ(receive(1), lci::errorcode_t::posted);
+  EXPECT_EQ(receive_beside(1), lci::errorcode_t::posted);
+  EXPECT_EQ(receive_beside(2), lci::errorcode_t::posted);
+  end_on(*beside_);
+  EXPECT_EQ(told_beside(), 1);
+  EXPECT_EQ(told(), -1);
+  EXPECT_EQ(beside_->host.open_receives.sum(), 1);
+  EXPECT_EQ(w[0].queues->host.open_receives.sum(), 1);
+  EXPECT_NO_THROW(w[0].core.peers.check(1));
+  EXPECT_TRUE(beside_->engine().watch.has_ended(1));
+  EXPECT_FALSE(w[0].queues->engine().watch.has_ended(1));
+  EXPECT_EQ(receive_beside(1), lci::errorcode_t::fatal) << "nothing can come";
+  EXPECT_EQ(receive(1), lci::errorcode_t::posted);
+  EXPECT_EQ(told_beside(), -1) << "once";
+}
+
+TEST_F(left_network, with_two_devices__is_left_when_both_have_all) {
+  const auto second = add_device();
+  fabric_->connect(1);
+  EXPECT_EQ(receive_beside(1), lci::errorcode_t::posted);
+  end_on(*beside_);
+  EXPECT_EQ(told_beside(), -1);
+  EXPECT_EQ(receive_beside(1), lci::errorcode_t::posted);
+  end_on(*second);
+  EXPECT_EQ(told_beside(), 1);
+  EXPECT_EQ(beside_->host.open_receives.sum(), 0);
+}
+
+TEST_F(left_network, does_not_wait_for_a_device_that_ends) {
+  auto second = add_device();
+  fabric_->connect(1);
+  EXPECT_EQ(receive_beside(1), lci::errorcode_t::posted);
+  end_on(*beside_);
+  EXPECT_EQ(told_beside(), -1);
+  second.reset();
+  EXPECT_EQ(told_beside(), 1);
+}
+
+TEST_F(left_network, whose_rank_leaves_the_default_too__has_left_the_job) {
+  EXPECT_EQ(receive(1), lci::errorcode_t::posted);
+  end_on(*beside_);
+  EXPECT_EQ(told(), -1);
+  end(1, true);
+  EXPECT_EQ(told(), 1);
+  EXPECT_TRUE(w[0].core.peers.has_ended(1));
+}
+
+TEST_F(left_network, whose_rank_died__has_failed_for_all) {
+  EXPECT_EQ(receive(1), lci::errorcode_t::posted);
+  end_on(*beside_, false);
+  EXPECT_EQ(told(), 1);
+  EXPECT_EQ(w[0].core.peers.failed(), std::vector<int>{1});
+}
+
+TEST_F(left_network, while_a_rank_is_met_there_alone__is_what_the_bootstrap_waits_for) {
+  fabric_->connect(2);
+  EXPECT_FALSE(w[0].core.is_unmet(2));
+  lci::proto::single_arrival(beside_->host).on_peer_ended(2, true, "it has left");
+  EXPECT_TRUE(w[0].core.is_unmet(2));
+}
+
 TEST(peer_watch, losses_of_a_device__are_counted_for_waits_and_left_to_progress) {
   lci::test::proto_world w({}, 3);
   lci::proto::device_queues& queues = *w[0].queues;
