@@ -71,7 +71,8 @@ LCI_PUBLIC matching_engine_t get_default_matching_engine(const get_default_args&
 
 }  // namespace detail
 
-/// Opens a network. Defaults of all settings: the global defaults at the time of the call.
+/// Opens a network. Defaults of all settings: the global defaults at the time of the call. While it
+/// waits for the other ranks it makes progress, as alloc_device() does.
 /// @return  the net context; free it with free_net_context() after its devices
 /// @throws lci::backend_error  no backend is usable, or not the requested one; the text gives the
 /// reason
@@ -110,6 +111,11 @@ class alloc_net_context_x
 /// Creates a device. Collective. Defaults of all settings: the global defaults at the time of the
 /// call. The device delivers active messages in a packet pool with an allocator, as with
 /// register_packet_pool(); its other packets then come from the runtime's default pool.
+///
+/// While the call waits for the other ranks it makes progress on the devices that exist, so they
+/// need no further call of this rank to get what it has sent, if the bootstrap can wait in steps;
+/// otherwise only before it waits, for at most a second. Handlers do not run meanwhile; what is for
+/// them waits for the next progress().
 ///
 /// A net context can hold 1024 devices at a time, or 128 if some of its ranks share memory; more
 /// are a backend_error that says so. Network resources of a freed device, such as its

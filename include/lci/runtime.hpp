@@ -96,7 +96,8 @@ class alloc_runtime_operation : public operation<Op, alloc_runtime_args, runtime
 }  // namespace detail
 
 /// Creates a runtime that is independent of the global one. Collective: every rank calls it, in the
-/// same order. Calls global_initialize().
+/// same order. Calls global_initialize(). While it waits for the other ranks it makes progress on
+/// the devices of other runtimes, as alloc_device() does.
 /// @return  the runtime; free it with free_runtime()
 /// @throws lci::backend_error  no backend is usable; the text gives the reason for each
 class alloc_runtime_x

@@ -1,8 +1,24 @@
 #include "lci/boot/bootstrap.hpp"
 
+#include "lci/base/spin.hpp"
+#include "lci/boot/meanwhile.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::boot {
+
+void bootstrap::fence_with(meanwhile* work) {
+  // What ranks that are in the fence already would have to do does not happen.
+  constexpr std::chrono::milliseconds PATIENCE{1000};
+  if (work != nullptr) {
+    const deadline until = deadline::in(PATIENCE);
+    for (base::spin_wait wait; !work->is_all_out() && !until.is_over();)
+      if (work->progress())
+        wait.reset();
+      else
+        wait();
+  }
+  fence();
+}
 
 void check_put(const char* backend, std::string_view key, std::string_view value) {
   if (key.empty() || key.size() > MAX_KEY) {

@@ -14,6 +14,8 @@
 
 namespace lci::boot {
 
+class meanwhile;
+
 inline constexpr std::size_t MAX_KEY = 255;          // bytes
 inline constexpr std::size_t MAX_VALUE = 64 * 1024;  // bytes
 inline constexpr int MAX_RANKS = 1 << 20;            // more is taken for a misread variable
@@ -44,6 +46,9 @@ class bootstrap {
   virtual void put(const std::string& key, const std::string& value) = 0;
   // Waits until every rank has called it. Throws backend_error when a rank is lost or time is up.
   virtual void fence() = 0;
+  // The same, with rounds of `work` while it waits; null: none. An implementation whose fence is a
+  // single call of a library has this one: rounds before it, until all is out, but not for long.
+  virtual void fence_with(meanwhile* work);
   // What `rank` put under `key` before the last fence. Throws argument_error for a rank out of
   // range or a key that was not put.
   virtual std::string get(int rank, const std::string& key) = 0;

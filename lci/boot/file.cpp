@@ -7,6 +7,7 @@
 #include "lci/base/env.hpp"
 #include "lci/boot/board.hpp"
 #include "lci/boot/kv_wire.hpp"
+#include "lci/boot/meanwhile.hpp"
 #include "lci/boot/wait_limit.hpp"
 #include "lci/errors.hpp"
 
@@ -79,11 +80,11 @@ void file_bootstrap::put(const std::string& key, const std::string& value) {
   kv::encode_put(pending_, key, value);
 }
 
-void file_bootstrap::fence() {
+void file_bootstrap::fence_with(meanwhile* work) {
   const deadline until = deadline::in(limit_);
   // The file itself announces the arrival: it is written even when there was nothing to put.
   job_.write(file_of(rank(), round_), pending_);
-  for (int r = 0; r < size(); ++r) store(r, wait_for_values(r, until));
+  for (int r = 0; r < size(); ++r) store(r, wait_for_values(r, until, work));
   // All ranks have arrived at this fence, so all have read the files of the last one.
   const unsigned last = round_++;
   pending_.clear();
@@ -151,7 +152,7 @@ void file_bootstrap::wait_until_full(const deadline& until) {
   }
 }
 
-std::string file_bootstrap::wait_for_values(int r, const deadline& until) {
+std::string file_bootstrap::wait_for_values(int r, const deadline& until, meanwhile* work) {
   const std::string file = file_of(r, round_);
   for (;;) {
     if (auto bytes = job_.read(file)) return std::move(*bytes);
@@ -160,7 +161,7 @@ std::string file_bootstrap::wait_for_values(int r, const deadline& until) {
                           " for rank " + std::to_string(r) + " in fence " + std::to_string(round_) +
                           " (" + job_.folder() + ")");
     }
-    if (watch_.wait(until) || !job_.has_ended(r)) continue;
+    if (watch_.wait(after_round(work, until)) || !job_.has_ended(r)) continue;
     // It may have arrived and left between the two looks.
     if (auto bytes = job_.read(file)) return std::move(*bytes);
     throw backend_error("file: rank " + std::to_string(r) + " left the job before fence " +

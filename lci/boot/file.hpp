@@ -37,7 +37,8 @@ class file_bootstrap final : public bootstrap {
   int rank() const noexcept override { return job_.rank(); }
   int size() const noexcept override { return job_.size(); }
   void put(const std::string& key, const std::string& value) override;
-  void fence() override;
+  void fence() override { fence_with(nullptr); }
+  void fence_with(meanwhile* work) override;
   std::string get(int rank, const std::string& key) override;
   bool has_news() const noexcept override { return size() > 1; }
   std::vector<departure> news() override;
@@ -50,7 +51,7 @@ class file_bootstrap final : public bootstrap {
   static constexpr int LOOKS = 16;  // at once
 
   void wait_until_full(const deadline& until);
-  std::string wait_for_values(int rank, const deadline& until);
+  std::string wait_for_values(int rank, const deadline& until, meanwhile* work);
   void store(int rank, const std::string& bytes);
   std::string limit_text() const;
   std::string file_of(int rank, unsigned round) const;

@@ -11,6 +11,7 @@
 #include "lci/base/log.hpp"
 #include "lci/base/passed_descriptors.hpp"
 #include "lci/base/waiting_calls.hpp"
+#include "lci/boot/meanwhile.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::boot::kv {
@@ -47,7 +48,7 @@ bool client::join() {
   return true;
 }
 
-void client::fence() {
+void client::fence(meanwhile* work) {
   const deadline until = limit();
   const base::waiting_scope here("set-up, for all ranks");
   // Puts and arrival leave in one send; values and release come back in one stream.
@@ -55,7 +56,7 @@ void client::fence() {
   send_output(until);
   const std::string what = "in fence " + std::to_string(member_.round());
   while (member_.fence_pending()) {
-    if (!receive_some(until, what))
+    if (!receive_some(until, what, work))
       member_.fail("lost the connection to the server while waiting " + what + ": " + lost_);
   }
 }
@@ -113,9 +114,9 @@ void client::send(std::string_view bytes, const deadline& until) {
   }
 }
 
-bool client::receive_some(const deadline& until, const std::string& what) {
+bool client::receive_some(const deadline& until, const std::string& what, meanwhile* work) {
   char bytes[64 * 1024];
-  if (!wait_for(fd_.get(), POLLIN, until))
+  if (!wait_for(fd_.get(), POLLIN, until, work))
     member_.fail("waited " + std::to_string(limit_.count() / 1000) + " s " + what);
   // Reserve first: bytes that were received cannot be received again.
   std::string plain;

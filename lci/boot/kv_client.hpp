@@ -30,7 +30,8 @@ class client {
   // The same, and waits until all ranks have joined. False if the server hung up without sending
   // anything: it may be exiting, with another one to come.
   bool join();
-  void fence();
+  // With rounds of `work` while it waits; null: none.
+  void fence(meanwhile* work = nullptr);
   void put(std::string_view key, std::string_view value) { member_.put(key, value); }
   // As bootstrap::get_all(), and of one of them; valid until the next fence() or news().
   template <class Visit>
@@ -53,7 +54,7 @@ class client {
   void send(std::string_view bytes, const deadline& until);
   void send_output(const deadline& until);
   // False when the connection is lost; then lost_ holds the reason.
-  bool receive_some(const deadline& until, const std::string& what);
+  bool receive_some(const deadline& until, const std::string& what, meanwhile* work = nullptr);
 
   base::descriptor fd_;
   base::unshared is_ours_;  // fd_: it closes when this process ends

@@ -25,6 +25,7 @@ class lcrun_bootstrap final : public bootstrap {
   int size() const noexcept override { return client_.state().size(); }
   void put(const std::string& key, const std::string& value) override { client_.put(key, value); }
   void fence() override { client_.fence(); }
+  void fence_with(meanwhile* work) override { client_.fence(work); }
   std::string get(int rank, const std::string& key) override {
     return std::string(client_.get(rank, key));
   }

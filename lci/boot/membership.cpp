@@ -93,6 +93,10 @@ class member final : public bootstrap {
     const auto guard = lock_ours(shared_);
     shared_.opened->fence();
   }
+  void fence_with(meanwhile* work) override {
+    const auto guard = lock_ours(shared_);
+    shared_.opened->fence_with(work);
+  }
   std::string get(int rank, const std::string& key) override {
     const auto guard = lock_ours(shared_);
     return shared_.opened->get(rank, key);

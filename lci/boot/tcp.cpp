@@ -15,6 +15,7 @@
 
 #include "lci/boot/kv_client.hpp"
 #include "lci/boot/kv_service.hpp"
+#include "lci/boot/meanwhile.hpp"
 #include "lci/boot/tcp_address.hpp"
 #include "lci/boot/tcp_variables.hpp"
 #include "lci/errors.hpp"
@@ -112,7 +113,8 @@ class tcp_root final : public bootstrap {
     }
   }
 
-  void fence() override {
+  void fence() override { fence_with(nullptr); }
+  void fence_with(meanwhile* work) override {
     const deadline until = deadline::in(limit_);
     try {
       if (has_lost_words_) member_.fail("there was no memory for a message from a rank");
@@ -120,7 +122,8 @@ class tcp_root final : public bootstrap {
       service_.run_local();
       // No one serves the others once this returns, so it also waits until they have their data.
       while (member_.fence_pending() || !service_.flushed()) {
-        if (!step(until)) give_up("in fence " + std::to_string(member_.round()));
+        if (!step(after_round(work, until)) && until.is_over())
+          give_up("in fence " + std::to_string(member_.round()));
       }
     } catch (const std::exception& error) {
       // Without this rank the job cannot go on, also if it only had no memory; ranks that come
@@ -182,6 +185,7 @@ class tcp_leaf final : public bootstrap {
   int size() const noexcept override { return client_.state().size(); }
   void put(const std::string& key, const std::string& value) override { client_.put(key, value); }
   void fence() override { client_.fence(); }
+  void fence_with(meanwhile* work) override { client_.fence(work); }
   std::string get(int rank, const std::string& key) override {
     return std::string(client_.get(rank, key));
   }

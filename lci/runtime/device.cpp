@@ -8,6 +8,7 @@
 #include "lci/base/spin.hpp"
 #include "lci/base/undo.hpp"
 #include "lci/errors.hpp"
+#include "lci/runtime/meeting.hpp"
 
 namespace lci {
 
@@ -66,9 +67,8 @@ class progress_of_others {
 };
 
 int take_number(net_context_impl_t& net, const net::device_config& wanted) {
-  const runtime::job_member& member = net.owner.member;
-  const std::lock_guard lock(*member.bootstrap_lock);
-  return net.numbers.take(wanted, member.boot());
+  runtime::meeting all(net.owner);
+  return net.numbers.take(wanted, all.boot(), all.work());
 }
 
 }  // namespace
@@ -105,8 +105,8 @@ device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packet
   {
     // Programs register their remote completions, allocate a device and then communicate: no rank
     // may receive messages before its device is ready.
-    const std::lock_guard lock(*owner().member.bootstrap_lock);
-    net.numbers.meet(owner().member.boot());
+    runtime::meeting all(owner());
+    net.numbers.meet(all.boot(), all.work());
   }
   // A listed device is complete: a caller that frees the runtime after a failure above never meets
   // an unfinished one.

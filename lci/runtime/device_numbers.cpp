@@ -40,8 +40,9 @@ std::string place_of(const std::string& key, unsigned meeting) {
 
 }  // namespace
 
-int device_numbers::take(const net::device_config& wanted, boot::bootstrap& boot) {
-  if (taken_ < 0) taken_ = choose(wanted, boot);
+int device_numbers::take(const net::device_config& wanted, boot::bootstrap& boot,
+                         boot::meanwhile* work) {
+  if (taken_ < 0) taken_ = choose(wanted, boot, work);
   return taken_;
 }
 
@@ -52,7 +53,8 @@ std::set<int> device_numbers::free_numbers() const {
   return out;
 }
 
-int device_numbers::choose(const net::device_config& wanted, boot::bootstrap& boot) {
+int device_numbers::choose(const net::device_config& wanted, boot::bootstrap& boot,
+                           boot::meanwhile* work) {
   std::set<int> fit = common(boot, place_of(key_, meetings_), said_);
   if (!fit.empty()) {
     // All ranks reach this line, or none. They may want different things.
@@ -60,7 +62,7 @@ int device_numbers::choose(const net::device_config& wanted, boot::bootstrap& bo
                   [&](int one) { return rows_[static_cast<std::size_t>(one)].wanted != wanted; });
     const std::string key = key_ + ".fit";
     boot.put(key, list_of(fit));
-    boot.fence();
+    boot.fence_with(work);
     fit = common(boot, key, std::move(fit));
   }
   if (fit.empty()) {
@@ -71,7 +73,7 @@ int device_numbers::choose(const net::device_config& wanted, boot::bootstrap& bo
   return *fit.begin();
 }
 
-void device_numbers::meet(boot::bootstrap& boot) {
+void device_numbers::meet(boot::bootstrap& boot, boot::meanwhile* work) {
   // Most programs have one device. Before the first one nothing can have been freed.
   const bool may_say = rows_.size() > 1;
   std::set<int> now;
@@ -79,7 +81,7 @@ void device_numbers::meet(boot::bootstrap& boot) {
     now = free_numbers();
     boot.put(place_of(key_, meetings_ + 1), list_of(now));
   }
-  boot.fence();
+  boot.fence_with(work);
   // All ranks have met, so nothing below may fail.
   taken_ = -1;
   if (!may_say) return;

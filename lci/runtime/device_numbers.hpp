@@ -21,9 +21,11 @@ class device_numbers {
   explicit device_numbers(std::string key) : key_(std::move(key)) {}
   // Collective: the number of a new device. Until meet() it stays the same: there the others wait
   // for a rank that could not make its device and tries again. Throws what the bootstrap throws.
-  int take(const net::device_config& wanted, boot::bootstrap& boot);
+  // work: see bootstrap::fence_with(), here and below.
+  int take(const net::device_config& wanted, boot::bootstrap& boot,
+           boot::meanwhile* work = nullptr);
   // Collective, after take() and once the device is ready: on return, those of all ranks are.
-  void meet(boot::bootstrap& boot);
+  void meet(boot::bootstrap& boot, boot::meanwhile* work = nullptr);
   // The device of that number is freed on this rank. Allocates nothing: devices end in destructors.
   void give_back(int number) noexcept { rows_[static_cast<std::size_t>(number)].is_free = true; }
 
@@ -32,7 +34,7 @@ class device_numbers {
     net::device_config wanted;  // what the first device of this number requested
     bool is_free = false;
   };
-  int choose(const net::device_config& wanted, boot::bootstrap& boot);
+  int choose(const net::device_config& wanted, boot::bootstrap& boot, boot::meanwhile* work);
   std::set<int> free_numbers() const;
 
   const std::string key_;

@@ -6,6 +6,7 @@
 
 #include "lci/base/log.hpp"
 #include "lci/base/platform.hpp"
+#include "lci/base/thread_id.hpp"
 #include "lci/runtime/global.hpp"
 
 namespace lci::runtime {
@@ -41,7 +42,9 @@ bool failure_detector::is_settled(const unconfirmed& one, std::uint64_t now) {
 // Passes every departure on to each runtime.
 void failure_detector::hear(std::uint64_t now) {
   global_state& g = global();
-  // While another thread is in a fence, ask later.
+  // While this thread or another one is in a fence, ask later. Relaxed: whether it is this one, it
+  // has stored itself.
+  if (g.meeting_thread.load(std::memory_order_relaxed) == base::thread_id()) return;
   const std::unique_lock lock(g.bootstrap_lock, std::try_to_lock);
   // A runtime may outlive global_finalize().
   if (!lock.owns_lock() || g.bootstrap == nullptr) return;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -22,6 +23,9 @@ struct global_state {
   int initialized = 0;  // balance of global_initialize() and global_finalize()
   std::unique_ptr<boot::bootstrap> bootstrap;  // while initialized
   std::mutex bootstrap_lock;  // it serves one thread at a time; progress in others asks it for news
+  static constexpr std::uint32_t NO_THREAD = ~std::uint32_t{0};
+  // Which thread is in a runtime::meeting, and has that lock: progress in it asks for no news.
+  std::atomic<std::uint32_t> meeting_thread{NO_THREAD};
   std::vector<boot::departure> departures;  // all that it reported; under that lock
   std::vector<boot::departure> unheard;     // reported, but not in departures yet; likewise
   int rank = -1;

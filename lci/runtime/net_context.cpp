@@ -9,6 +9,7 @@
 #include "lci/base/undo.hpp"
 #include "lci/net/backend.hpp"
 #include "lci/runtime/global.hpp"
+#include "lci/runtime/meeting.hpp"
 #include "lci/runtime/runtime.hpp"
 
 namespace lci {
@@ -40,8 +41,8 @@ net_context_impl_t::net_context_impl_t(runtime_impl_t& runtime, const net_contex
 net_context_impl_t::net_context_impl_t(runtime_impl_t& runtime, const net_context_attr_t& wanted)
     : net_context_impl_t(runtime, wanted, std::vector<std::string>()) {
   {
-    const std::lock_guard lock(*owner.member.bootstrap_lock);
-    runtime::open_all(*opening_, owner.member.boot());
+    runtime::meeting all(owner);
+    runtime::open_all(*opening_, all.boot(), all.work());
   }
   finish();
 }

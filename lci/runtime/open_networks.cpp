@@ -229,11 +229,11 @@ void load_network(const std::vector<std::string>& allowed) {
   }
 }
 
-void open_all(opening& steps, boot::bootstrap& boot) {
+void open_all(opening& steps, boot::bootstrap& boot, boot::meanwhile* work) {
   std::string key = steps.key();
   for (std::optional<std::string> mine = steps.begin(); mine; key += ".network") {
     boot.put(key, *mine);
-    boot.fence();
+    boot.fence_with(work);
     // Read now: at first contact any thread may ask, and the bootstrap serves one thread only.
     mine = steps.heard([&](const auto& visit) { boot.get_all(key, visit); });
   }
@@ -242,7 +242,7 @@ void open_all(opening& steps, boot::bootstrap& boot) {
 opened_networks open_networks(const network_order& order, boot::bootstrap& boot, directory& inside,
                               directory& between) {
   opening steps(order, inside, between);
-  open_all(steps, boot);
+  open_all(steps, boot, nullptr);
   return steps.result();
 }
 

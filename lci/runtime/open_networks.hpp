@@ -118,8 +118,9 @@ class opening {
 // that on a busy machine: better before a peer waits. Threads: any.
 void load_network(const std::vector<std::string>& allowed);
 
-// Collective: the rounds by the bootstrap. Throws what the steps throw.
-void open_all(opening& steps, boot::bootstrap& boot);
+// Collective: the rounds by the bootstrap; work: see bootstrap::fence_with(). Throws what the steps
+// throw.
+void open_all(opening& steps, boot::bootstrap& boot, boot::meanwhile* work);
 opened_networks open_networks(const network_order& order, boot::bootstrap& boot, directory& inside,
                               directory& between);
 

@@ -37,6 +37,16 @@ class handler_depth {
   const std::uint32_t value_;
 };
 
+// Around rounds of progress in which no code of the program may run: what is for handlers waits for
+// the next round outside.
+class no_handlers_here {
+ public:
+  no_handlers_here() noexcept { handler_depth_tls += MAX_HANDLER_DEPTH; }
+  ~no_handlers_here() { handler_depth_tls -= MAX_HANDLER_DEPTH; }
+  no_handlers_here(const no_handlers_here&) = delete;
+  no_handlers_here& operator=(const no_handlers_here&) = delete;
+};
+
 // Around code of the program in which no progress may be made, because the bytes of a message still
 // lie where the network has put them: its allocator.
 class no_progress_here {

@@ -7,6 +7,7 @@
 #include "lci/boot/kv_wire.hpp"
 #include "lci/boot/pmix_abi.hpp"
 #include "tests/support/must_fire.hpp"
+#include "tests/unit/boot/rounds.hpp"
 #if LCI_HAVE_PMIX_H
 #include <pmix_common.h>
 #endif
@@ -47,6 +48,30 @@ TEST(board_test, get__newest_value_and_only_after_the_fence) {
   boot.fence();
   EXPECT_EQ(boot.get(1, "k"), "three");
   EXPECT_THROW(boot.get(2, "k"), argument_error);
+}
+
+// A call of a library makes no rounds.
+TEST(board_test, fence_with__rounds_come_before_until_all_is_out) {
+  memory_board b;
+  board_bootstrap boot(b);
+  counted_rounds work;
+  boot.fence_with(&work);
+  EXPECT_EQ(work.rounds, counted_rounds::ENOUGH);
+  boot.fence_with(&work);
+  EXPECT_EQ(work.rounds, counted_rounds::ENOUGH);
+  boot.fence_with(nullptr);
+  EXPECT_EQ(b.sheets.size(), 3u);
+}
+
+TEST(board_test, fence_with__what_never_gets_out_is_not_waited_for) {
+  struct stuck final : meanwhile {
+    bool progress() noexcept override { return false; }
+    bool is_all_out() const noexcept override { return false; }
+  };
+  memory_board b;
+  stuck work;
+  board_bootstrap(b).fence_with(&work);
+  EXPECT_EQ(b.sheets.size(), 1u);
 }
 
 TEST(board_test, get__reads_a_sheet_once_and_only_of_whom_is_asked) {

@@ -13,6 +13,7 @@
 #include "tests/support/leak_guard.hpp"
 #include "tests/support/scoped_env.hpp"
 #include "tests/unit/boot/ranks.hpp"
+#include "tests/unit/boot/rounds.hpp"
 
 namespace lci::boot {
 namespace {
@@ -155,6 +156,15 @@ TEST_F(file_test, join__death_of_a_waiting_member_is_told_to_the_others) {
   });
   EXPECT_EQ(results[0].status, 1);
   EXPECT_NE(results[0].text.find("rank 2 died"), std::string::npos) << results[0].text;
+}
+
+TEST_F(file_test, fence_with__rounds_are_made_while_it_waits) {
+  const late_rank other(1);
+  for (const rank_result& r : run_ranks(2, [&](int rank) {
+         file_bootstrap boot(variables(2, 20'000, rank));
+         return other.fence(boot);
+       }))
+    EXPECT_EQ(r.text, "ok");
 }
 
 TEST_F(file_test, fence__rank_that_left_is_named) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "lci/base/thread_id.hpp"
 #include "lci/proto/host/arrival.hpp"
 #include "lci/runtime/global.hpp"
 #include "tests/unit/proto/world.hpp"
@@ -57,6 +58,21 @@ class failure_detector_test : public testing::Test {
   test::recorder seen_;
   char bytes_[16];
 };
+
+// A thread that is in a fence has the lock, and must not ask for it again.
+TEST_F(failure_detector_test, look__in_a_fence_of_this_thread_asks_nobody) {
+  const auto look_at_once = [&] {
+    const int before = boot_->asked;
+    failure_detector fresh(core_);  // has no pause to keep
+    fresh.look();
+    return boot_->asked - before;
+  };
+  EXPECT_EQ(look_at_once(), 1);
+  global().meeting_thread = base::thread_id();
+  EXPECT_EQ(look_at_once(), 0);
+  global().meeting_thread = global_state::NO_THREAD;
+  EXPECT_EQ(look_at_once(), 1);
+}
 
 TEST_F(failure_detector_test, leave_of_a_rank_that_nobody_met__ends_receives_from_it) {
   EXPECT_EQ(receive(1), errorcode_t::posted);

@@ -84,6 +84,18 @@ TEST(handler_queue, too_deep__messages_wait_and_run_in_order_before_newer_ones) 
   }
 }
 
+TEST(handler_queue, no_handlers_here__messages_wait_for_a_round_outside) {
+  queue_world w;
+  {
+    const lci::proto::no_handlers_here here;
+    w.send(3);
+    EXPECT_EQ(w.queue().size(), 3u);
+    EXPECT_TRUE(w.object.seen.empty());
+  }
+  w.step();
+  w.expect_all_in_order();
+}
+
 TEST(handler_queue, sender_dies_meanwhile__what_it_sent_is_handled) {
   queue_world w(false, sim_packets::lend);
   {
