@@ -190,7 +190,7 @@ void serve_all(board& page) {
   run_seats(page, std::atoi(std::getenv(RANK_VARIABLE)), [&](int pair, bool is_first) {
     seat mine(page, pair, is_first);
     mine.pin();
-    std::vector<char> out = buffer_of(page), in = buffer_of(page);
+    page_buffer out = buffer_of(page), in = buffer_of(page);
     fabric_port port(all, page, 2 * pair + (is_first ? 0 : 1));
     mine.serve([&](const order& o) { execute(mine, port, out.data(), in.data(), o); });
   });

@@ -64,7 +64,7 @@ void serve_all(board& page) {
   run_seats(page, rank, [&](int pair, bool is_first) {
     seat mine(page, pair, is_first);
     mine.pin();
-    std::vector<char> out = buffer_of(page), in = buffer_of(page);
+    page_buffer out = buffer_of(page), in = buffer_of(page);
     const int peer = is_threads ? 1 - rank : (rank + pairs) % (2 * pairs);
     mpi_port port(peer, pair, comms[static_cast<std::size_t>(pair)]);
     mine.serve([&](const order& o) { execute(mine, port, out.data(), in.data(), o); });

@@ -132,7 +132,7 @@ class seat_end {
   ucp_mem_h memory_ = nullptr;
 
  public:
-  std::vector<char> out, in, last;  // last: the source of the last put before an answer
+  page_buffer out, in, last;  // last: the source of the last put before an answer
   ucp_ep_h peer = nullptr;
   ucp_rkey_h key = nullptr;
   std::uint64_t there = 0;                               // the other end's buffer

@@ -7,6 +7,7 @@
 
 #include "lci.hpp"
 #include "tools/perf/gpu_driver.hpp"
+#include "tools/perf/page_memory.hpp"
 
 namespace lci_perf {
 
@@ -35,8 +36,8 @@ buffer::buffer(bool is_gpu, std::size_t bytes, int number)
     data_ = static_cast<char*>(take_from_gpu(size_, number));
     return;
   }
-  // As malloc() gives it, and written, so that it is there before anything is timed.
-  data_ = static_cast<char*>(std::malloc(size_));
+  // Written, so that it is there before anything is timed.
+  data_ = at_page(size_);
   if (data_ == nullptr) throw std::runtime_error("no memory for a buffer");
   std::memset(data_, 'p', size_);
 }

@@ -113,7 +113,7 @@ class raw_port {
 void serve_seat(const commons& all, board& page, int pair, bool is_first) {
   seat mine(page, pair, is_first);
   mine.pin();
-  std::vector<char> out = buffer_of(page), in = buffer_of(page);
+  page_buffer out = buffer_of(page), in = buffer_of(page);
   const int number = 2 * pair + (is_first ? 0 : 1);
   raw_port port(all, number, number ^ 1);
   mine.serve([&](const order& o) {

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "tools/perf/board.hpp"
+#include "tools/perf/page_memory.hpp"
 
 namespace lci_perf {
 
@@ -194,8 +195,9 @@ void execute(seat& s, Port& port, char* out, char* in, const order& o) {
 }
 
 // Bytes that are written, so that they are in memory before anything is timed.
-inline std::vector<char> buffer_of(const board& b) {
-  return std::vector<char>(std::max<std::size_t>(b.largest, 4096), 'p');
+using page_buffer = std::vector<char, page_allocator<char>>;
+inline page_buffer buffer_of(const board& b) {
+  return page_buffer(std::max<std::size_t>(b.largest, PAGE), 'p');
 }
 
 // Runs a part of a process: what it throws ends the process at once, and is said on the board.
