@@ -1,9 +1,9 @@
 // Large transfers of one device, by one of three ways (way_chooser): the pipeline of two copies, in
 // which the poller copies pieces into packets of the connections' chunk pool and announces each in
 // its own lane while the target copies earlier ones out; the kernel's single copy; or that copy
-// shared, where the target reads parts from the end while the poller writes from the start. Also
-// everything else that needs time: gets, fenced operations, errors found at the post, packets that
-// were sent without a lender remembering them.
+// shared, where the target reads parts from the end while the poller writes from the start, or all
+// of a short one. Also everything else that needs time: gets, fenced operations, errors found at
+// the post, packets that were sent without a lender remembering them.
 //
 //   post -> submitted -> waiting in the flow to its peer -> issued, its pieces in flight
 //        -> all returned, or the peer's answer to a get -> finished -> sink
@@ -52,6 +52,9 @@ class bulk_stream {
   static constexpr std::size_t KERNEL_TURN = std::size_t{1} << 20;
   static constexpr std::size_t LEAST_SHARE = 32 * 1024, MOST_SHARE = 256 * 1024;
   static constexpr std::size_t SHARED_FROM = 2 * LEAST_SHARE;
+  // Above this and up to SHARED_FROM the target reads all, if it is told of it: alone it is no
+  // faster.
+  static constexpr std::size_t READ_FROM = 16 * 1024;
 
   bulk_stream(connections& peers, outbox& out, base::owned& polling);  // throws std::bad_alloc
 
@@ -105,7 +108,8 @@ class bulk_stream {
     bool was_chosen = false;  // so it may go another way, if that one does not work
     bool is_timed = false;    // from the post to the end
     bool avoids_kernel = false;
-    bool is_to_repeat = false;  // a part was refused: once all is back, from the start
+    bool is_to_repeat = false;   // a part was refused: once all is back, from the start
+    bool has_imm_there = false;  // who reads all of it also tells the immediate
     way_chooser::skips may;
     copy_way way = copy_way::pipeline;
     bool has_started = false;       // what it waits for, if anything, is behind it

@@ -53,6 +53,10 @@ void bulk_stream::forget() noexcept {
     if (f == nullptr) continue;
     forget_all(f->waiting, "its device has ended");
     forget_all(f->issued, nullptr);
+    // edge bulk_stream.forgotten: before the buffer is used again. Partner is inbox::take_read().
+    for (const piece& p : f->in_flight)
+      if (p.of->has_imm_there)
+        std::atomic_ref(p.packet->length).store(CHUNK_FORGOTTEN, std::memory_order_release);
     while (stream* const s = f->gets.pop()) finish_get(s, nullptr);
   }
   const std::lock_guard lock(lock_);

@@ -1,8 +1,9 @@
 // How an operation is issued by the kernel's copy: alone, in turns, or shared with the target,
 // which is asked to read parts out of the buffer from its end while the poller writes from the
-// start; and which of the ways a peer gets. Threads: the one that is inside the device's `polling`.
-// Always true: what answers false has changed nothing that the next call does not go on from; a
-// part that one side may not copy is copied by another way, from the start if need be.
+// start, or all of a short one; and which of the ways a peer gets. Threads: the one that is inside
+// the device's `polling`. Always true: what answers false has changed nothing that the next call
+// does not go on from; a part that one side may not copy is copied by another way, from the start
+// if need be.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -22,6 +23,7 @@ constexpr std::size_t PAGE = 4096;
 constexpr std::size_t MOST_READS = 2;
 
 std::size_t share_of(std::size_t size) noexcept {
+  if (size <= bulk_stream::SHARED_FROM) return size;
   return std::clamp(size / 4, bulk_stream::LEAST_SHARE, bulk_stream::MOST_SHARE) & ~(PAGE - 1);
 }
 
@@ -46,7 +48,7 @@ void bulk_stream::choose(flow& f, stream& s) noexcept {
   way_chooser::way_set allowed = way_chooser::only(copy_way::pipeline);
   if (f.who->single_copy.load(std::memory_order_relaxed)) {
     allowed |= way_chooser::only(copy_way::kernel);
-    if (f.may_share && s.what != kind::get && s.size > SHARED_FROM)
+    if (f.may_share && s.what != kind::get && s.size > READ_FROM)
       allowed |= way_chooser::only(copy_way::both);
   }
   const bool is_get = s.what == kind::get;
@@ -56,6 +58,11 @@ void bulk_stream::choose(flow& f, stream& s) noexcept {
   const way_chooser::choice got = f.ways.pick(s.size, is_get, allowed, may);
   s.way = got.way;
   s.waits_for_others = got.is_change;
+  if (s.what == kind::put && s.way == copy_way::both && s.size <= SHARED_FROM) {
+    // It has no immediate that would be told sooner, and its poster copies it with less ado.
+    s.way = copy_way::kernel;
+    s.is_chosen = false;
+  }
   const std::size_t number = way_chooser::class_of(s.size);
   if (got.unmeasured != 0) {
     auto& left = got.way == copy_way::kernel ? f.who->unmeasured.by_kernel[is_get][number]
@@ -94,6 +101,7 @@ void bulk_stream::measure(flow& f, const stream& s) noexcept {
 bool bulk_stream::issue_by_kernel(flow& f, stream& s) noexcept {
   while (s.issued < s.end && !s.is_to_repeat) {
     if (s.way == copy_way::both) ask_to_read(f, s);
+    if (s.issued == s.end) break;
     if (f.turn == 0) return false;
     const std::size_t most = s.way == copy_way::both ? share_of(s.size) : KERNEL_TURN;
     const std::size_t part = std::min({s.end - s.issued, most, f.turn});
@@ -124,7 +132,7 @@ bool bulk_stream::has_copied(flow& f, stream& s) noexcept {
   }
   if (s.why != nullptr) return true;
   if (s.is_to_repeat) {
-    s.is_to_repeat = false;
+    s.is_to_repeat = s.has_imm_there = false;
     s.is_chosen = false;
     s.issued = 0;
     s.end = s.size;
@@ -132,7 +140,7 @@ bool bulk_stream::has_copied(flow& f, stream& s) noexcept {
     s.way = by_kernel ? copy_way::kernel : copy_way::pipeline;
     return issue(f, s);
   }
-  if (s.what == kind::put_imm && !issue_imm(s)) return false;
+  if (s.what == kind::put_imm && !s.has_imm_there && !issue_imm(s)) return false;
   measure(f, s);
   return true;
 }
@@ -147,7 +155,9 @@ bool bulk_stream::issue_imm(const stream& s) noexcept {
 // What there is no memory or slot for the poller copies itself.
 void bulk_stream::ask_to_read(flow& f, stream& s) noexcept {
   const std::size_t part = share_of(s.size);
-  while (s.out < MOST_READS * part && s.end - s.issued >= 2 * part) {
+  const bool is_all = part == s.size;
+  const std::size_t own = is_all ? 0 : part;  // at least
+  while (s.issued < s.end && s.out < MOST_READS * part && s.end - s.issued >= part + own) {
     tx_lane* lane = nullptr;
     if (out_.acquire_poller(s.rank, lane) != errorcode_t::done) return;
     const mem::packet* const p = send_off(f, {nullptr, part, &s, true});
@@ -159,7 +169,9 @@ void bulk_stream::ask_to_read(flow& f, stream& s) noexcept {
                         static_cast<std::uint32_t>(part),
                         0};
     std::memcpy(lane->next().data, &r, sizeof(r));
-    lane->publish({0, sizeof(r), slot_kind::read_request, 0});
+    s.has_imm_there = is_all && s.what == kind::put_imm;
+    lane->publish(
+        {s.imm, sizeof(r), slot_kind::read_request, s.has_imm_there ? HAS_IMM : std::uint8_t{0}});
   }
 }
 

@@ -78,7 +78,7 @@ inbox::outcome inbox::take(rx_lane& lane, const slot& s, slot_header header,
       return outcome::done;
     }
     case slot_kind::read_request:
-      return take_read(lane, s, header);
+      return take_read(lane, s, header, to);
     case slot_kind::none:
       // A sender that takes us for dead has given the lane's memory back, and zeros are messages in
       // every second lap. That the lane is over says nothing of the sender.
@@ -162,7 +162,8 @@ inbox::outcome inbox::take_get(rx_lane& lane, const slot& s, slot_header header)
 }
 
 // Addresses of the sender are arguments of the kernel only.
-inbox::outcome inbox::take_read(rx_lane& lane, const slot& s, slot_header header) noexcept {
+inbox::outcome inbox::take_read(rx_lane& lane, const slot& s, slot_header header,
+                                net::sink& to) noexcept {
   read_record r;
   if (header.size != sizeof(r)) return outcome::garbage;
   std::memcpy(&r, s.data, sizeof(r));
@@ -171,14 +172,19 @@ inbox::outcome inbox::take_read(rx_lane& lane, const slot& s, slot_header header
   if (at == nullptr || r.size > bulk_stream::MOST_SHARE) return outcome::garbage;
   auto* packet = reinterpret_cast<mem::packet*>(at);
   void* where = target(r.where, r.size);
+  bool is_there = false;
   if (where == nullptr) {
     peers_.count_dropped();
     packet->length = CHUNK_REFUSED;
   } else if (!from.single_copy.load(std::memory_order_relaxed) ||
              single_copy_read(from.pid, where, r.source, r.size) != 0) {
     packet->length = CHUNK_NOT_READ;
+  } else {
+    // edge bulk_stream.forgotten: partner is forget(). After the bytes were read.
+    is_there = std::atomic_ref(packet->length).load(std::memory_order_acquire) != CHUNK_FORGOTTEN;
   }
   mem::return_borrowed(*packet);
+  if (is_there && (header.flags & HAS_IMM) != 0) to.on_immediate(lane.rank, header.imm);
   return outcome::done;
 }
 

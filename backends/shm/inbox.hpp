@@ -78,7 +78,7 @@ class inbox {
   outcome take_put(rx_lane& lane, const slot& s, slot_header header, net::sink& to) noexcept;
   outcome take_chunk(rx_lane& lane, const slot& s, slot_header header, net::sink& to) noexcept;
   outcome take_get(rx_lane& lane, const slot& s, slot_header header) noexcept;
-  outcome take_read(rx_lane& lane, const slot& s, slot_header header) noexcept;
+  outcome take_read(rx_lane& lane, const slot& s, slot_header header, net::sink& to) noexcept;
   void* target(const put_record& where, std::size_t size) const noexcept;
   void look_around() noexcept;
   void find_silent() noexcept;

@@ -16,7 +16,7 @@
 namespace lci::shm {
 
 // Changes with every change of this file or of connect.hpp's hello.
-inline constexpr std::uint16_t WIRE_VERSION = 5;
+inline constexpr std::uint16_t WIRE_VERSION = 6;
 
 // A slot is two lines. The first carries the header and LINE_DATA bytes, so that a small message is
 // one line transfer; the second is touched by longer messages only.
@@ -52,7 +52,8 @@ enum class slot_kind : std::uint8_t {
 
 // Bits of a header's flags.
 inline constexpr std::uint8_t MAY_KEEP = 1;  // packet: the receiver may borrow it
-inline constexpr std::uint8_t HAS_IMM = 2;   // put, put_packet: an immediate follows the data
+inline constexpr std::uint8_t HAS_IMM =
+    2;  // put, put_packet, read_request: an immediate follows the data
 inline constexpr std::uint8_t GET_DONE = 4;  // put_packet: the last piece of a get
 
 // The highest bit of a header, and so of its flags: set in the first lap of a lane, clear in the
@@ -143,7 +144,8 @@ inline constexpr std::uint32_t CHUNK_REFUSED = ~std::uint32_t{0};
 
 // A part of a put whose bytes lie in the sender's own memory: the target reads them with the
 // kernel's help and returns the packet, which carries no data. It stores CHUNK_REFUSED as above, or
-// CHUNK_NOT_READ if the system does not let it.
+// CHUNK_NOT_READ if the system does not let it. An immediate with it counts once the bytes are
+// there, unless the sender has stored CHUNK_FORGOTTEN: its buffer may be used again.
 struct read_record {
   put_record where;
   std::uint64_t packet = 0;  // offset of the packet's header in the sender's arena
@@ -152,6 +154,7 @@ struct read_record {
   std::uint32_t reserved = 0;
 };
 inline constexpr std::uint32_t CHUNK_NOT_READ = CHUNK_REFUSED - 1;
+inline constexpr std::uint32_t CHUNK_FORGOTTEN = CHUNK_REFUSED - 2;
 
 // Asks the target to put a part of its region into a region of the asker.
 struct get_record {

@@ -17,7 +17,8 @@ namespace lci::shm {
 enum class copy_way : std::uint8_t {
   pipeline,  // two copies that overlap, through packets
   kernel,    // one copy by the origin's kernel call
-  both       // one copy, by kernel calls of origin and target at the same time
+  both       // one copy, by kernel calls of origin and target at the same time; of a put with
+             // an immediate of up to 64 KiB by the target alone
 };
 const char* name_of(copy_way way) noexcept;
 

@@ -1,7 +1,6 @@
-// Memory at the start of a page, for the buffers of all that is measured. A buffer elsewhere touches
-// one page more, and a copy by the kernel pays for each page: of 16 KiB between two processes, the
-// same library had 11 or 16 GB/s, as its buffers happened to lie.
-// Threads: any.
+// Memory at the start of a page, for the buffers of all that is measured. A buffer elsewhere
+// touches one page more, and a copy by the kernel pays for each page: of 16 KiB between two
+// processes, the same library had 11 or 16 GB/s, as its buffers happened to lie. Threads: any.
 #pragma once
 
 #include <cstddef>

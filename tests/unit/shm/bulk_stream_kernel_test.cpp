@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "backends/shm/single_copy.hpp"
+#include "tests/unit/shm/by_way.hpp"
 #include "tests/unit/shm/pair.hpp"
 
 namespace lci::shm {
@@ -39,36 +40,9 @@ struct half_for_processors {
   bool is_made = false;
 };
 
+using test::by_way;
 using test::pair;
 using test::pattern;
-
-// Two ranks that may read each other, and a put of 2 MiB + 5 bytes that takes a given way.
-struct by_way {
-  by_way() {
-    p.meet();
-    may_copy = p.a.net->connections().find(1)->single_copy.load();
-  }
-  void put(copy_way w, bulk_stream::kind what = bulk_stream::kind::put) {
-    net::net_op o;
-    o.rank = 1;
-    o.buffer = text.data();
-    o.size = text.size();
-    o.remote = key;
-    o.imm = 7;
-    o.context = &o;
-    ASSERT_EQ(p.a.behind().flow.post(what, o, w, bulk_stream::chosen_by::caller),
-              errorcode_t::posted);
-  }
-  void finish() {
-    p.until([&] { return p.a.dev->is_drained(); });
-    EXPECT_EQ(p.a.net->connections().chunks().outstanding(), 0u);
-  }
-  pair p;
-  bool may_copy = false;
-  std::string text = pattern((std::size_t{2} << 20) + 5, 8);
-  std::string memory = std::string(text.size(), '.');
-  net::remote_key key = p.b.expose(memory.data(), memory.size());
-};
 
 }  // namespace
 
