@@ -120,7 +120,7 @@ inline std::size_t event_queue::present_some(net::sink& to, std::size_t max) noe
       may_have_more = end_ - first_ == BATCH;
     }
     if (!present(to, n)) [[unlikely]] {
-      present_completions(to, max, n);
+      present_what_may_pass(to, max, n);
       break;
     }
   }
@@ -129,21 +129,37 @@ inline std::size_t event_queue::present_some(net::sink& to, std::size_t max) noe
   return n;
 }
 
+// A completion, or a note that says nothing of the messages before it.
+bool event_queue::may_pass(const fi_cq_data_entry& one) const noexcept {
+  if ((one.flags & FI_REMOTE_WRITE) != 0 || one.op_context == nullptr) return false;
+  const ticket& of = ticket_of(one.op_context);
+  if (of.what == ticket::kind::work) return true;
+  if (of.what != ticket::kind::receive || one.len < head_) return false;
+  const std::byte* const payload = static_cast<const place&>(of).packet->payload();
+  const word said(head_ != 0 ? word_before(payload) : one.data);
+  note what;
+  return said.is(word::kind::note) && decode(payload, one.len - head_, what) &&
+         what.what != note::kind::disconnect;
+}
+
 // An error stays where it is: it would end a connection of which messages wait here.
-LCI_COLD void event_queue::present_completions(net::sink& to, std::size_t max,
-                                               std::size_t& count) noexcept {
+LCI_COLD void event_queue::present_what_may_pass(net::sink& to, std::size_t max,
+                                                 std::size_t& count) noexcept {
   const auto read = [&](fi_cq_data_entry* into, int most) {
     return fi_cq_read(queues_.cq.get(), into, static_cast<std::size_t>(most));
   };
-  const auto is_completion = [](const fi_cq_data_entry& one) {
-    return (one.flags & FI_REMOTE_WRITE) == 0 && one.op_context != nullptr &&
-           ticket_of(one.op_context).what == ticket::kind::work;
-  };
-  present_behind(max, count, read, is_completion, [&](const fi_cq_data_entry& what) {
-    work& done = static_cast<work&>(ticket_of(what.op_context));
-    const bool counts = done.what != purpose::keepalive;
-    finish(to, done, 0);
-    return counts;
+  const auto passes = [this](const fi_cq_data_entry& one) { return may_pass(one); };
+  present_behind(max, count, read, passes, [&](const fi_cq_data_entry& what) {
+    ticket& of = ticket_of(what.op_context);
+    std::size_t counted = 0;
+    if (of.what == ticket::kind::receive) {
+      receive(to, what, static_cast<place&>(of), counted);
+    } else {
+      work& done = static_cast<work&>(of);
+      counted = done.what != purpose::keepalive;
+      finish(to, done, 0);
+    }
+    return counted;
   });
 }
 

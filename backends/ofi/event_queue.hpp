@@ -35,7 +35,8 @@ class event_queue final : public base_queue {
   void immediate(net::sink& to, const fi_cq_data_entry& what) noexcept;
   bool take_ours(net::sink& to, const std::byte* data, std::size_t size, connection& from) noexcept;
   void take_note(net::sink& to, const note& what, connection& from) noexcept;
-  void present_completions(net::sink& to, std::size_t max, std::size_t& count) noexcept;
+  bool may_pass(const fi_cq_data_entry& one) const noexcept;
+  void present_what_may_pass(net::sink& to, std::size_t max, std::size_t& count) noexcept;
   void dealt_with(connection& from) noexcept;
   void read_error(net::sink& to) noexcept;
   void finish(net::sink& to, work& one, int error) noexcept;

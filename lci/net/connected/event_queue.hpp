@@ -134,10 +134,10 @@ class event_queue : public Queues {
   Event& put_back() noexcept { return *--first_ = {}; }
 
   // The oldest event is a message that was deferred, perhaps for want of what only completions
-  // behind it give back. Those are presented, and more is read: read(to, most) answers how much.
-  // present(done) answers whether it counts.
-  template <class Read, class Is, class Present>
-  LCI_COLD void present_behind(std::size_t max, std::size_t& count, Read&& read, Is&& is_completion,
+  // behind it give back. Those that may_pass are presented, and more is read: read(to, most)
+  // answers how much. present(one) answers whether it counts.
+  template <class Read, class MayPass, class Present>
+  LCI_COLD void present_behind(std::size_t max, std::size_t& count, Read&& read, MayPass&& may_pass,
                                Present&& present) noexcept {
     if (Event* const front = ring_.get() + nesting_ - 1; front < first_) {
       end_ = std::move(first_, end_, front);
@@ -149,11 +149,11 @@ class event_queue : public Queues {
     }
     while (count < max) {
       // From the front each time: the sink may have polled again.
-      Event* const at = std::find_if(first_, end_, is_completion);
+      Event* const at = std::find_if(first_, end_, may_pass);
       if (at == end_) return;
-      const Event done = *at;
+      const Event one = *at;
       end_ = std::move(at + 1, end_, at);
-      count += present(done);
+      count += present(one);
     }
   }
 

@@ -1,7 +1,9 @@
 // What comes behind a message that the sink cannot take yet.
 #include "backends/ofi/event_queue.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "tests/contract/waiting_sink.hpp"
 #include "tests/unit/ofi/world.hpp"
@@ -55,6 +57,41 @@ TEST_F(deferred_message, lets_completions_pass_that_came_with_it) {
 
 TEST_F(deferred_message, lets_completions_pass_behind_many_others) {
   expect_the_completion_in_front(200, 0);
+}
+
+// The program may take the message only once it knows the other's memory.
+TEST_F(deferred_message, lets_keys_pass) {
+  fake().reset(test::fake_ofi_config());
+  auto g = open(2);
+  meet(*g, 0, 1);
+  g->settle();
+  std::vector<std::byte> there(64);
+  const net::remote_key key = g->at(1).expose(there.data(), there.size());
+  ASSERT_EQ(send(*g, 1, 0, 5), errorcode_t::done);
+  int looks = 0, taken = 0;
+  bool may_take = false;
+  g->at(0).seen().on_arrival = [&](const net::arrival&) {
+    if (!may_take) {
+      ++looks;
+      return net::verdict::deferred;
+    }
+    ++taken;
+    return net::verdict::taken;
+  };
+  const auto is_known = [&] {
+    return g->at(0).fabric->check_remote(1, key).what == net::remote_view::answer::ok;
+  };
+  bool is_found = false;
+  for (int i = 0; i < 1000 && !is_found; ++i) {
+    is_found = is_known();
+    g->at(0).poll();
+    g->at(1).poll();
+  }
+  EXPECT_TRUE(is_found) << "the answer waits behind a message";
+  EXPECT_GT(looks, 1);
+  may_take = true;
+  for (int i = 0; i < 100; ++i) g->at(0).poll();
+  EXPECT_EQ(taken, 1);
 }
 
 }  // namespace lci::ofi
