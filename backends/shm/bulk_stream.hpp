@@ -52,8 +52,8 @@ class bulk_stream {
   static constexpr std::size_t KERNEL_TURN = std::size_t{1} << 20;
   static constexpr std::size_t LEAST_SHARE = 32 * 1024, MOST_SHARE = 256 * 1024;
   static constexpr std::size_t SHARED_FROM = 2 * LEAST_SHARE;
-  // Above this and up to SHARED_FROM the target reads all, if it is told of it: alone it is no
-  // faster.
+  // Above this and up to SHARED_FROM the target may read all of a put with an immediate; for other
+  // puts that is no faster.
   static constexpr std::size_t READ_FROM = 16 * 1024;
 
   bulk_stream(connections& peers, outbox& out, base::owned& polling);  // throws std::bad_alloc

@@ -32,7 +32,9 @@ void bulk_stream::drop_flow(flow& f, bool is_dead) noexcept {
     end(s);
   }
   while (stream* const s = f.waiting.pop()) {
-    if (s->why == nullptr) s->why = PEER_ENDED;
+    // The peer has read all of it, and told the immediate, before it went.
+    const bool is_whole = s->has_imm_there && s->out == 0 && !s->is_to_repeat;
+    if (s->why == nullptr && !is_whole) s->why = PEER_ENDED;
     end(s);
   }
   while (stream* const s = f.gets.pop()) finish_get(s, PEER_ENDED);

@@ -59,7 +59,7 @@ void bulk_stream::choose(flow& f, stream& s) noexcept {
   s.way = got.way;
   s.waits_for_others = got.is_change;
   if (s.what == kind::put && s.way == copy_way::both && s.size <= SHARED_FROM) {
-    // It has no immediate that would be told sooner, and its poster copies it with less ado.
+    // It has no immediate that would be told sooner.
     s.way = copy_way::kernel;
     s.is_chosen = false;
   }

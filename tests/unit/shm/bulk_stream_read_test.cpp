@@ -47,6 +47,20 @@ TEST(bulk_stream_read, a_short_one_that_the_target_may_not_read) {
   EXPECT_EQ(w.p.b.seen.immediates, std::vector<std::uint32_t>{7});
 }
 
+// It has read all, told the immediate and left before the sender looks again.
+TEST(bulk_stream_read, the_target_takes_it_and_goes) {
+  by_way w(SHORT);
+  if (!w.may_copy) GTEST_SKIP() << "the system forbids copies between processes";
+  w.put(copy_way::both, bulk_stream::kind::put_imm);
+  for (int i = 0; i < 10; ++i) w.p.a.poll();
+  w.p.b.poll();
+  ASSERT_EQ(w.p.b.seen.immediates.size(), 1u);
+  w.p.a.behind().flow.drop_peer(*w.p.a.net->connections().find(1), w.p.a.seen);
+  EXPECT_EQ(w.p.a.seen.completed.size(), 1u);
+  EXPECT_TRUE(w.p.a.seen.errors.empty());
+  EXPECT_EQ(w.memory, w.text);
+}
+
 // Its buffer may be used again, so nobody may take what was read for the message.
 TEST(bulk_stream_read, a_short_one_that_its_device_has_forgotten) {
   by_way w(SHORT);
