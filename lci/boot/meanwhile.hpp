@@ -13,7 +13,7 @@ class meanwhile {
  public:
   // A round. True: something happened, so more may follow at once. Makes no call of the bootstrap.
   virtual bool progress() noexcept = 0;
-  // Everything that this rank has sent reaches the others without further rounds.
+  // Nothing of this rank needs further rounds, neither to reach the others nor to be answered.
   virtual bool is_all_out() const noexcept = 0;
 
  protected:

@@ -50,6 +50,12 @@ class device_impl_t : public base::live_object<device_impl_t> {
 
   // The raw network layer of this device; made at first use.
   proto::raw_net& raw();
+  // The program makes progress on it, or has posted something, and does not use it raw: what comes
+  // is then for progress, in any thread.
+  bool is_for_progress() const noexcept {
+    return !is_raw_.load(std::memory_order_relaxed) &&
+           (queues.engine().has_advanced() || !queues.is_drained());
+  }
   runtime_impl_t& owner() const noexcept { return context.owner; }
 
  private:
@@ -58,6 +64,7 @@ class device_impl_t : public base::live_object<device_impl_t> {
   void free_endpoints() noexcept;
   bool has_given_up_ = false;  // set by drain() when operations did not complete
   std::once_flag raw_made_;
+  std::atomic<bool> is_raw_{false};
   std::unique_ptr<proto::raw_net> raw_;
 };
 

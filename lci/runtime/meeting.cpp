@@ -16,7 +16,8 @@ namespace {
 std::vector<proto::device_queues*> devices_beside(runtime_impl_t& owner) {
   std::vector<proto::device_queues*> out;
   const auto add = [&out](const runtime_impl_t& one) {
-    for (device_impl_t* const each : one.devices) out.push_back(&each->queues);
+    for (device_impl_t* const each : one.devices)
+      if (each->is_for_progress()) out.push_back(&each->queues);
   };
   add(owner);  // it may not be listed yet
   if (!owner.member.is_job) return out;
@@ -50,7 +51,7 @@ bool meeting::progress() noexcept {
 
 bool meeting::is_all_out() const noexcept {
   return std::all_of(devices_.begin(), devices_.end(), [](const proto::device_queues* one) {
-    return one->engine().is_all_handed_on();
+    return one->engine().is_quiet_but_for_handlers() && one->engine().is_network_drained();
   });
 }
 

@@ -37,8 +37,8 @@ class handler_depth {
   const std::uint32_t value_;
 };
 
-// Around rounds of progress in which no code of the program may run: what is for handlers waits for
-// the next round outside.
+// Around rounds of progress in which no handler may run: what is for them waits for the next round
+// outside. The program's allocator may be called.
 class no_handlers_here {
  public:
   no_handlers_here() noexcept { handler_depth_tls += MAX_HANDLER_DEPTH; }

@@ -60,10 +60,8 @@ class progress_engine final : public member, private peer_watch::listener {
 
   net::device& device() noexcept { return *device_; }
   bool is_network_drained() const noexcept { return device_->is_drained(); }
-  // Nothing that was accepted here waits for a round.
-  bool is_all_handed_on() const noexcept {
-    return leftovers_.load(std::memory_order_relaxed) == 0 && is_network_drained();
-  }
+  // There was a round of progress.
+  bool has_advanced() const noexcept { return rounds_.sum() != 0; }
 
   // A round of progress, without what it has to throw; answers how much was done. make_sink(depth)
   // makes the net::sink that gets what arrives, and is told by end() that this is all.

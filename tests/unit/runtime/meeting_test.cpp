@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -131,6 +132,7 @@ TEST_F(meeting_test, progress__of_a_device_while_another_is_made) {
 
 // Its number is free on all ranks, which is agreed on in a fence of its own.
 TEST_F(meeting_test, progress__while_ranks_agree_on_a_number) {
+  progress_x().runtime(mine_)();
   make_and_free_device();
   make_and_free_device();
   boot_->with_work.clear();
@@ -160,17 +162,59 @@ TEST_F(meeting_test, progress__what_it_finds_wrong_is_thrown_by_the_next_call) {
 }
 
 TEST_F(meeting_test, is_all_out__with_nothing_under_way) {
+  progress_x().runtime(mine_)();
   bool is_out = false;
   boot_->wait = [&](boot::meanwhile& work) { is_out = work.is_all_out(); };
   make_and_free_device();
   EXPECT_TRUE(is_out);
 }
 
-TEST_F(meeting_test, lock__is_held_by_this_thread_until_its_end) {
-  boot_->wait = [&](boot::meanwhile&) {
-    EXPECT_EQ(global().meeting_thread.load(), base::thread_id());
+TEST_F(meeting_test, is_all_out__not_while_a_message_waits_for_its_receive) {
+  std::vector<char> out(1 << 20, 'o'), in(out.size());
+  ASSERT_TRUE(post_send_x(0, out.data(), out.size(), 1, queue_).runtime(mine_)().is_posted());
+  bool is_out = true;
+  boot_->wait = [&](boot::meanwhile& work) { is_out = work.is_all_out(); };
+  make_and_free_device();
+  EXPECT_FALSE(is_out);
+  boot_->wait = [](boot::meanwhile&) {};
+  post_recv_x(0, in.data(), in.size(), 1, COMP_NULL).runtime(mine_)();
+  while (!is_received()) progress_x().runtime(mine_)();
+  EXPECT_EQ(in, out);
+}
+
+// What comes for the raw calls is not for progress.
+TEST_F(meeting_test, progress__none_of_devices_that_are_used_raw) {
+  device_t raw = alloc_device_x().runtime(mine_)();
+  EXPECT_FALSE(raw.p_impl->is_for_progress()) << "nothing was done with it";
+  net_post_recv_x(got_, sizeof got_, MR_HOST).device(raw).runtime(mine_)();
+  ASSERT_TRUE(
+      net_post_send_x(0, text_, sizeof text_, MR_HOST).device(raw).runtime(mine_)().is_posted());
+  ASSERT_TRUE(post_recv_x(0, text_, 1, 2, queue_).runtime(mine_)().is_posted());
+  bool is_made = false;
+  boot_->wait = [&](boot::meanwhile& work) {
+    is_made = true;
+    for (int i = 0; i < 100; ++i) work.progress();
   };
   make_and_free_device();
+  EXPECT_TRUE(is_made);
+  std::size_t entries = 0;
+  net_status_t seen[2];
+  while (entries < 2) entries += net_poll_cq_x(2, seen).device(raw).runtime(mine_)();
+  EXPECT_EQ(std::memcmp(got_, text_, sizeof text_), 0);
+  post_send_x(0, text_, 1, 2, COMP_NULL).runtime(mine_)();
+  while (!is_received()) progress_x().runtime(mine_)();
+  free_device_x(&raw).runtime(mine_)();
+}
+
+TEST_F(meeting_test, lock__is_held_by_this_thread_until_its_end) {
+  bool is_asked = false;
+  boot_->wait = [&](boot::meanwhile&) {
+    is_asked = true;
+    EXPECT_EQ(global().meeting_thread.load(), base::thread_id());
+  };
+  progress_x().runtime(mine_)();
+  make_and_free_device();
+  EXPECT_TRUE(is_asked);
   EXPECT_EQ(global().meeting_thread.load(), global_state::NO_THREAD);
   EXPECT_TRUE(global().bootstrap_lock.try_lock());
   global().bootstrap_lock.unlock();

@@ -28,7 +28,7 @@ TEST(progress_engine, queue_that_is_given_back__posts_what_waits_and_is_lent_aga
     waiting += proto::start_message(out) == lci::errorcode_t::done_backlog ? 1u : 0u;
   }
   EXPECT_NE(waiting, 0u);
-  EXPECT_FALSE(w[0].queues->engine().is_all_handed_on());
+  EXPECT_FALSE(w[0].queues->engine().is_quiet_but_for_handlers());
   const proto::post_queue* const first = w[0].queue.get();
   w[0].queue.reset();
   for (std::size_t i = 0; i < receivers.size(); ++i) {
@@ -46,7 +46,7 @@ TEST(progress_engine, queue_that_is_given_back__posts_what_waits_and_is_lent_aga
   EXPECT_EQ(large_sent.seen.size(), 1u);
   EXPECT_EQ(large_in, large);
   EXPECT_TRUE(w[0].queues->is_drained());
-  EXPECT_TRUE(w[0].queues->engine().is_all_handed_on());
+  EXPECT_TRUE(w[0].queues->engine().has_advanced());
   w[0].queue = w[0].queues->engine().lend_queue();
   EXPECT_EQ(w[0].queue.get(), first) << "those of endpoints that come and go would add up";
 }
