@@ -38,7 +38,7 @@ target find_target(const net_post_args& a) {
     throw argument_error("rank " + std::to_string(a.rank) + " is not in 0.." +
                          std::to_string(core.n - 1));
   check_memory(a, core, end.checks_pointers);
-  core.peers.check(a.rank);
+  end.device.queues.engine().watch.check(a.rank);
   return {end, end.device.raw()};
 }
 

@@ -38,7 +38,7 @@ inline bool inject_now(const post_args& a, endpoint_impl_t& end, rcomp_t rcomp) 
                                         proto::news what) {
   const api::permission allow(a);
   proto::device_queues& queues = end.device.queues;
-  api::check_rank(a, queues.engine().shared);
+  api::check_rank(a, queues.engine());
   api::check_given(a);
   const auto start = [&](const proto::user_side& user, bool may_retry, status_t&) {
     proto::outgoing out = api::describe(a, end, user, may_retry);

@@ -89,10 +89,10 @@ inline matching_engine_impl_t& find_engine(const post_args& a, endpoint_impl_t& 
 // The operation that the general post stands for. Throws argument_error if it is none.
 detail::post_kind_t find_operation(const post_args& a);
 
-inline void check_rank(const post_args& a, const proto::core& core) {
-  if (static_cast<unsigned>(a.rank) >= static_cast<unsigned>(core.n)) [[unlikely]]
-    throw_bad_rank(a.rank, core.n);
-  core.peers.check(a.rank);
+inline void check_rank(const post_args& a, const proto::progress_engine& engine) {
+  if (static_cast<unsigned>(a.rank) >= static_cast<unsigned>(engine.shared.n)) [[unlikely]]
+    throw_bad_rank(a.rank, engine.shared.n);
+  engine.watch.check(a.rank);
 }
 
 // A receive may still take what its peer sent before it left; ranks that have failed are refused.

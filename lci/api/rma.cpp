@@ -17,7 +17,7 @@ status_t post_rma(const post_args& a, proto::news what, Start&& start) {
   const api::permission allow(a);
   endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
   proto::device_queues& queues = end.device.queues;
-  api::check_rank(a, queues.engine().shared);
+  api::check_rank(a, queues.engine());
   api::check_given(a);
   api::check_room("local_buffer", a.local_buffer, a.size, queues.engine().shared.arena);
   api::check_rmr(a.rmr, a.rank, queues.engine().shared);

@@ -19,7 +19,7 @@ void check_post(post_kind_t kind, const post_args& a, endpoint_impl_t& end) {
   if (kind == post_kind_t::recv)
     api::check_source(a, core);
   else
-    api::check_rank(a, core);
+    api::check_rank(a, end.device.queues.engine());
   if (kind == post_kind_t::recv || kind == post_kind_t::send) {
     api::check_policy(a);
     api::find_engine(a, end);

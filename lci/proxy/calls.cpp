@@ -123,7 +123,7 @@ net::remote_view look_up(device_impl_t& device, const rmr_t& rmr, int rank) {
   api::waiting wait(device.queues);
   while (!api::check_remote(at, fabric, there)) {
     wait.progress([&]() noexcept { return base::waiting_call{"first contact", nullptr, rank}; });
-    device.owner().core.peers.check(rank);
+    device.queues.engine().watch.check(rank);
   }
   return there;
 }

@@ -16,10 +16,9 @@ using proto::card_question;
 namespace {
 
 void check_peer(device_impl_t& device, int rank, bool is_lost) {
-  const auto& peers = device.owner().core.peers;
   try {
-    if (is_lost) peers.throw_ended(rank);
-    peers.check(rank);
+    if (is_lost || device.queues.engine().watch.has_ended(rank))
+      device.owner().core.peers.throw_ended(rank);
   } catch (const peer_failure_error& error) {
     throw tier_peer_error(error);
   }

@@ -152,7 +152,7 @@ answer proxy_world::poll() noexcept {
 }
 
 answer proxy_world::lost(const char* text) noexcept {
-  const bool has_ended = device_.owner().core.peers.has_ended(rank_);
+  const bool has_ended = device_.queues.engine().watch.has_ended(rank_);
   return refuse(has_ended ? syndrome::retry_exceeded : syndrome::remote_operation, text);
 }
 

@@ -54,6 +54,11 @@ class peer_watch final : private net::peer_table::subscriber {
   bool has_ended(int rank) const noexcept {
     return shared_.peers.epoch() != 0 && (shared_.peers.has_ended(rank) || has_left_here(rank));
   }
+  // Throws peer_failure_error if it has.
+  void check(int rank) const {
+    if (has_ended(rank)) [[unlikely]]
+      shared_.peers.throw_ended(rank);
+  }
   // Nothing of `rank`, which has ended, is on its way to a device that a receive here may wait for.
   LCI_COLD bool is_all_in(int rank) const noexcept;
   // It has ended, or an operation has failed as if it had.

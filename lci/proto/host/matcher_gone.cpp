@@ -108,9 +108,11 @@ void matcher::forget_messages(host_common& shared,
   while (taken != nullptr) give_back(shared, *std::exchange(taken, taken->pool_next));
 }
 
+// That rank may have left one network only: requests that came over another one still count.
 void matcher::forget_requests_of(host_common& shared, int rank) noexcept {
-  forget_messages(shared,
-                  [&](message& m) { return m.what == message::form::rts && m.rank == rank; });
+  forget_messages(shared, [&](message& m) {
+    return m.what == message::form::rts && m.rank == rank && m.host->engine.watch.has_ended(rank);
+  });
 }
 
 receive* matcher::part_with(const host_context& host, receive* behind) noexcept {

@@ -39,7 +39,7 @@ void raw_net::give_back_carrier() noexcept {
 errorcode_t raw_net::send_piece_locked(record& r) noexcept {
   const int rank = r.entry.rank;
   const std::size_t all = longest(rank);
-  if (engine_.shared.peers.has_ended(rank)) return errorcode_t::fatal;
+  if (engine_.watch.has_ended(rank)) return errorcode_t::fatal;
   if (!take_carrier(all)) return errorcode_t::retry_nomem;
   const piece_head head{r.whole.id, r.whole.size, r.whole.size - r.whole.left};
   const std::size_t n = std::min(r.whole.left, all - sizeof(head));

@@ -224,6 +224,23 @@ TEST_F(left_network, beside_the_default__ends_what_waits_on_its_device_alone) {
   EXPECT_EQ(told_beside(), -1) << "once";
 }
 
+TEST_F(left_network, beside_the_default__ends_no_request_that_came_over_it) {
+  std::vector<std::byte> out(lci::test::LARGE, std::byte{7}), in(lci::test::LARGE);
+  lci::test::recorder sent;
+  auto message = w[1].outgoing(0, out.data(), out.size(), w[0].engine_rcomp(), 5, &sent);
+  ASSERT_EQ(lci::proto::start_message(message), lci::errorcode_t::posted);
+  w.step();
+  end_on(*beside_);
+  EXPECT_EQ(told_beside(), -1);
+  EXPECT_THROW(beside_->engine().watch.check(1), lci::peer_failure_error);
+  EXPECT_NO_THROW(w[0].queues->engine().watch.check(1));
+  EXPECT_EQ(w[0].receive(1, in.data(), in.size(), 5, &seen_, got_), lci::errorcode_t::posted);
+  w.step();
+  EXPECT_EQ(seen_.seen.size(), 1u);
+  EXPECT_EQ(sent.seen.size(), 1u);
+  EXPECT_EQ(in, out);
+}
+
 TEST_F(left_network, with_two_devices__is_left_when_both_have_all) {
   const auto second = add_device();
   fabric_->connect(1);
