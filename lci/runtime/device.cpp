@@ -49,7 +49,7 @@ class progress_of_others {
   bool progress() noexcept {
     bool is_any = false;
     for (device_impl_t* const each : one_.owner().devices) {
-      if (each == &one_ || problem_ != nullptr || !each->is_for_progress()) continue;
+      if (each == &one_ || problem_ != nullptr || each->is_raw()) continue;
       try {
         is_any |= error_t(each->queues.progress_in_wait()).is_done();
       } catch (...) {
@@ -137,7 +137,7 @@ void device_impl_t::free_endpoints() noexcept {
 proto::raw_net& device_impl_t::raw() {
   std::call_once(raw_made_, [this] {
     raw_ = std::make_unique<proto::raw_net>(queues.engine());
-    is_raw_.store(true, std::memory_order_relaxed);  // asked by who allocates, in turn with this
+    is_raw_made_.store(true, std::memory_order_release);  // edge device.raw: partner is is_raw()
   });
   return *raw_;
 }

@@ -50,11 +50,17 @@ class device_impl_t : public base::live_object<device_impl_t> {
 
   // The raw network layer of this device; made at first use.
   proto::raw_net& raw();
-  // The program makes progress on it, or has posted something, and does not use it raw: what comes
-  // is then for progress, in any thread.
+  // What comes is for the raw calls: some of them are under way, or the program has made no
+  // progress.
+  bool is_raw() const noexcept {
+    // edge device.raw: partner is raw().
+    return is_raw_made_.load(std::memory_order_acquire) &&
+           (!raw_->is_idle() || !queues.engine().has_advanced());
+  }
+  // The program makes progress on it, or has posted something: what comes is then for progress, in
+  // any thread.
   bool is_for_progress() const noexcept {
-    return !is_raw_.load(std::memory_order_relaxed) &&
-           (queues.engine().has_advanced() || !queues.is_drained());
+    return !is_raw() && (queues.engine().has_advanced() || !queues.is_drained());
   }
   runtime_impl_t& owner() const noexcept { return context.owner; }
 
@@ -64,7 +70,7 @@ class device_impl_t : public base::live_object<device_impl_t> {
   void free_endpoints() noexcept;
   bool has_given_up_ = false;  // set by drain() when operations did not complete
   std::once_flag raw_made_;
-  std::atomic<bool> is_raw_{false};
+  std::atomic<bool> is_raw_made_{false};
   std::unique_ptr<proto::raw_net> raw_;
 };
 

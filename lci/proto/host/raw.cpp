@@ -39,6 +39,8 @@ std::size_t raw_net::poll(std::size_t max, net_status_t* out) {
 
 raw_net::record* raw_net::make_record(net_opcode_t opcode, int rank, void* user_context) {
   record* r = records_.get();
+  // Relaxed, here and below: only calls that have ended are of interest.
+  out_.fetch_add(1, std::memory_order_relaxed);
   r->entry = net_status_t();
   r->entry.opcode = opcode;
   r->entry.rank = rank;
@@ -62,6 +64,12 @@ void raw_net::strip(record* r) noexcept {
 void raw_net::drop(record* r) noexcept {
   strip(r);
   records_.put(r);
+  out_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+bool raw_net::is_idle() noexcept {
+  const std::lock_guard lock(mutex_);
+  return receives_.empty() && out_.load(std::memory_order_relaxed) == 0;
 }
 
 void raw_net::push(record* r) noexcept {
@@ -110,6 +118,7 @@ net::verdict raw_net::on_message(const net::arrival& message) noexcept {
     }
     into = receives_.front();
     receives_.pop_front();
+    out_.fetch_add(1, std::memory_order_relaxed);
   }
   // A message that does not fit is an error of the receive, as on verbs; nothing is written past
   // its end.

@@ -5,6 +5,7 @@
 // network's longest message is a piece of a longer one, and any other is a whole message.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -65,6 +66,8 @@ class raw_net final : private net::sink {
   // A message to that rank is not out yet, and what is sent now would arrive before the end of it.
   bool has_pieces_for(int rank) noexcept;
   mem::packet_pool& pool() noexcept { return engine_.pool; }
+  // Nothing was posted that has not ended, and no entry waits for poll().
+  bool is_idle() noexcept;
 
  private:
   struct receive {
@@ -94,6 +97,7 @@ class raw_net final : private net::sink {
 
   progress_engine& engine_;
   data::object_pool<record> records_;
+  std::atomic<std::size_t> out_{0};  // of them
   std::mutex mutex_;
   std::deque<receive> receives_;  // under mutex_
   // Entries of poll(), through pool_next; under mutex_.

@@ -111,6 +111,7 @@ raw_net::record* raw_net::begin_whole_locked(int rank, std::size_t size,
   if (r == nullptr) return nullptr;
   const receive into = receives_.front();
   receives_.pop_front();
+  out_.fetch_add(1, std::memory_order_relaxed);
   r->entry = net_status_t();
   r->entry.opcode = size <= into.size ? net_opcode_t::RECV : net_opcode_t::ERROR;
   r->entry.rank = rank;
