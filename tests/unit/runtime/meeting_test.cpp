@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -42,7 +43,10 @@ class waiting_bootstrap final : public boot::bootstrap {
 };
 
 int handled = 0;
-void count_handled(status_t) { ++handled; }
+void count_handled(status_t message) {
+  ++handled;
+  std::free(message.get_buffer());
+}
 
 class meeting_test : public testing::Test {
  protected:
