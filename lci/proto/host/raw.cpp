@@ -69,7 +69,7 @@ void raw_net::drop(record* r) noexcept {
 
 bool raw_net::is_idle() noexcept {
   const std::lock_guard lock(mutex_);
-  return receives_.empty() && out_.load(std::memory_order_relaxed) == 0;
+  return receives_.empty() && !is_carrier_out_ && out_.load(std::memory_order_relaxed) == 0;
 }
 
 void raw_net::push(record* r) noexcept {
