@@ -47,6 +47,9 @@ struct capabilities {
   std::size_t max_rma = 0;     // bytes: one put() or get(); the layer above splits what is longer
   // Bytes: what is longer is faster in pieces of so many.
   std::size_t best_rma = std::size_t{1} << 62;
+  // Bytes of large active messages that one peer may have under way at once without being slower;
+  // 0: any number.
+  std::size_t best_at_once = 0;
   bool write_with_immediate =
       false;                   // put_imm() delivers data, then the immediate, in one operation
   bool one_sided = false;      // put and get complete without the target calling poll()

@@ -13,6 +13,7 @@
 #include "lci/proto/gpu/common.hpp"
 #include "lci/proto/gpu/jobs.hpp"
 #include "lci/proto/host/arrival.hpp"
+#include "lci/proto/host/arrival_buffer.hpp"
 
 namespace lci::proto::gpu {
 

@@ -1,11 +1,11 @@
 #include "lci/proto/host/arrival.hpp"
 
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstring>
 #include <exception>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -13,59 +13,12 @@
 #include "lci/base/log.hpp"
 #include "lci/comp/handler.hpp"
 #include "lci/completion.hpp"
-#include "lci/errors.hpp"
 #include "lci/mem/packet_hand.hpp"
+#include "lci/proto/host/arrival_buffer.hpp"
 #include "lci/proto/host/matcher.hpp"
 #include "lci/proto/host/rendezvous.hpp"
 
 namespace lci::proto {
-
-namespace {
-
-// From the user's allocator, which may throw where we must not. A message of no bytes still
-// delivers a buffer that can be freed.
-bool allocate(host_context& host, std::size_t size, am_place& out) noexcept {
-  core& shared = host.engine.shared;
-  out.allocator = shared.allocator.load(std::memory_order_relaxed);
-  try {
-    // The default one gives host memory; others are looked at.
-    if (out.allocator == &g_allocator_default) [[likely]] {
-      out.buffer = out.allocator->allocate(size != 0 ? size : 1);
-    } else {
-      const no_progress_here barred;
-      out.buffer = out.allocator->allocate(size != 0 ? size : 1);
-      if (out.buffer != nullptr) out.where = settle_place(host, out.buffer);
-    }
-  } catch (...) {
-    shared.give_back(std::exchange(out.buffer, nullptr), out.allocator);
-  }
-  return out.buffer != nullptr;
-}
-
-// Does an active message arrive in a packet, where its receiver wants packets? Code decides by the
-// size how to give a buffer back, so the way that the message took must not show.
-bool is_for_packet(const mem::packet_pool& pool, std::size_t size) noexcept {
-  return size + sizeof(wire::extended_head) <= pool.payload_size();
-}
-
-LCI_COLD net::verdict drop_message(progress_engine& engine, int rank, rcomp_t rcomp) noexcept {
-  engine.dropped.add(1);
-  engine.errors.keep_made([&] {
-    return argument_error("a message from rank " + std::to_string(rank) +
-                          " names remote completion " + std::to_string(rcomp) +
-                          ", which is not registered here; it was dropped");
-  });
-  return net::verdict::taken;
-}
-
-}  // namespace
-
-mem::memory_place settle_place(host_context& host, const void* buffer) {
-  const mem::memory_place where = mem::find_place(buffer);
-  if (!where.is_handled) throw argument_error(where.domain->refusal(buffer));
-  if (where.kind != mem::mem_kind::host) host.accelerator->use(*where.domain);
-  return where;
-}
 
 // `to` is a handler. Inlined for its argument: the status is made where the handler reads it.
 [[gnu::always_inline]] inline void arrival_sink::run(const comp_impl_t& to, int rank, tag_t tag,
@@ -196,7 +149,7 @@ net::verdict arrival_sink::deliver_in_turn(const net::arrival& from, rcomp_t rco
 net::verdict arrival_sink::deliver_copy(comp_impl_t& to, int rank, const std::byte* data,
                                         std::size_t size, tag_t tag) noexcept {
   am_place at;
-  if (!allocate(host_, size, at)) return net::verdict::deferred;
+  if (!take_buffer(host_, size, at)) return net::verdict::deferred;
   void* const buffer = at.buffer;
   if (at.where.kind != mem::mem_kind::host) [[unlikely]] {
     if (host_.accelerator->deliver_at(to, arrival_status(rank, tag, buffer, size), at, data))
@@ -232,51 +185,6 @@ net::verdict arrival_sink::on_control(const net::arrival& message) noexcept {
   base::log::warn("proto",
                   "dropped a message of %zu bytes from rank %d that does not parse, immediate %08x",
                   message.size, message.rank, message.imm);
-  return net::verdict::taken;
-}
-
-LCI_COLD net::verdict on_rts(host_context& host, int rank, const wire::rts& request) {
-  progress_engine& engine = host.engine;
-  const remote_target to = engine.shared.rcomps.find(request.rcomp);
-  if (to.match != nullptr) return matcher::of(*to.match).on_rts(host, rank, request, to.policy);
-  if (to.comp == nullptr) return drop_message(engine, rank, request.rcomp);
-  const std::uint32_t serial = to.comp->attr.serial;  // the allocator may run code that frees it
-  if (to.comp->attr.zero_copy_am && host.payloads.load(std::memory_order_relaxed) != nullptr) {
-    host.accelerator->on_rts(*to.comp, rank, request);
-    return net::verdict::taken;
-  }
-  am_place at;
-  if (to.comp->attr.zero_copy_am && is_for_packet(engine.pool, request.size)) {
-    // The sink's spare one is not looked at: a later poll finds it in the pool.
-    mem::packet* const packet = engine.pool.get();
-    if (packet == nullptr) return net::verdict::deferred;
-    at.buffer = packet->payload();
-  } else if (!allocate(host, request.size, at)) {
-    engine.errors.keep_made([&] {
-      return std::runtime_error("the allocator has no buffer for an active message of " +
-                                std::to_string(request.size) + " bytes from rank " +
-                                std::to_string(rank) + "; the message was dropped");
-    });
-    engine.say(rank, wire::kind::drop_send, wire::drop{request.sender, 0, 0});
-    return net::verdict::taken;
-  }
-  recv_plan plan;
-  plan.rank = rank;
-  plan.user = {to.comp, arrival_status(rank, request.tag, at.buffer, request.size)};
-  plan.user.is_arrival = true;
-  plan.user.what = news::message;
-  plan.user.serial = serial;
-  plan.what = &ACTIVE_MESSAGE;
-  plan.kind = at.where.kind;
-  plan.gpu = at.where.device;
-  plan.allocator = at.allocator;
-  plan.from_device = (request.flags & wire::FROM_DEVICE) != 0;
-  try {
-    start_receive(host, request.sender, plan);
-  } catch (...) {
-    engine.shared.give_back(at.buffer, at.allocator);
-    throw;
-  }
   return net::verdict::taken;
 }
 

@@ -74,11 +74,5 @@ class single_arrival final : public arrival_sink {
 void notify(host_context& host, int rank, std::uint32_t imm) noexcept;
 // The same in a message.
 void on_signal(host_context& host, int rank, const wire::signal_body& body) noexcept;
-// A peer asks before it sends. deferred: it is to ask again. Throws std::bad_alloc.
-net::verdict on_rts(host_context& host, int rank, const wire::rts& request);
-
-// Finds out where a buffer is that an allocator gave; starts the accelerator if it is a GPU's.
-// Throws argument_error and backend_error.
-mem::memory_place settle_place(host_context& host, const void* buffer);
 
 }  // namespace lci::proto

@@ -16,6 +16,7 @@
 #include "lci/proto/engine/network_key.hpp"
 #include "lci/proto/engine/progress_engine.hpp"
 #include "lci/proto/host/accelerator_hook.hpp"
+#include "lci/proto/host/am_window.hpp"
 #include "lci/proto/host/match_records.hpp"
 #include "lci/proto/host/rendezvous.hpp"
 
@@ -65,6 +66,7 @@ class host_context {
   part* protocols = nullptr;                          // set before the first message
   accelerator_hook* accelerator = &no_accelerator();  // likewise
   rendezvous_states rendezvous;
+  am_window window;
   base::thread_counter open_receives;  // receives posted and not completed
   // Active messages with zero_copy_am are delivered in its packets, if there is one; not owned.
   std::atomic<mem::payload_pool*> payloads{nullptr};

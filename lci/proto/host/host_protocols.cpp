@@ -6,6 +6,7 @@
 
 #include "lci/proto/engine/waiter.hpp"
 #include "lci/proto/host/arrival.hpp"
+#include "lci/proto/host/large_arrival.hpp"
 #include "lci/proto/host/matcher.hpp"
 #include "lci/proto/host/rendezvous_answer.hpp"
 
@@ -48,6 +49,12 @@ std::size_t host_protocols::serve_waiting() noexcept {
     message& request = *std::exchange(all, all->pool_next);
     host_.expect_leftovers(-1);
     give_answer(*request.met, request);
+  }
+  // One each time: where there still is no memory it is starved again.
+  if (const int rank = host_.window.take_starved(); rank >= 0) {
+    host_.expect_leftovers(-1);
+    grant_arrivals(host_, rank);
+    ++served;
   }
   return served;
 }

@@ -15,7 +15,9 @@ class host_protocols final : public part, private arrivals {
   host_protocols& operator=(const host_protocols&) = delete;
 
   std::size_t serve_waiting() noexcept override;
-  bool is_quiet() const noexcept override { return host_.rendezvous.recvs.size() == 0; }
+  bool is_quiet() const noexcept override {
+    return host_.rendezvous.recvs.size() == 0 && host_.window.waiting() == 0;
+  }
   void on_peer_ended(int rank, peer_end how) noexcept override;
   bool on_all_in(int rank) noexcept override;
   void report(base::report::sheet& to) noexcept override;

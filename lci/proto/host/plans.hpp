@@ -59,6 +59,7 @@ struct recv_plan {
   std::uint32_t imm = 0;        // of a put: to be signalled
   allocator_base_t* allocator = nullptr;  // of an active message's buffer; null: it is a packet,
   mem::far_packet* payload = nullptr;     // of this one, if its payload is apart
+  bool is_in_turn = false;                // an active message that counts in host_context::window
   std::uint64_t began = 0;                // as in send_plan
 };
 

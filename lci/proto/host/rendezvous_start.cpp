@@ -146,17 +146,6 @@ static void end_posted(host_context& host, const recv_plan& plan, bool ok) {
   host.engine.signals.tell(plan.user, ok);
 }
 
-static void end_active_message(host_context& host, const recv_plan& plan, bool ok) {
-  if (!ok) {
-    host.engine.shared.give_back(plan.user.status.buffer, plan.allocator);
-    return host.engine.signals.tell(plan.user, false);
-  }
-  if (plan.payload != nullptr) mem::home_of(*plan.payload).leave_operation(*plan.payload);
-  host.engine.signals.signal_given(plan.user.comp, plan.user.serial, plan.user.status, false,
-                                   news::message, plan.allocator);
-}
-
 constexpr receiver POSTED = {&end_posted};
-constexpr receiver ACTIVE_MESSAGE = {&end_active_message};
 
 }  // namespace lci::proto

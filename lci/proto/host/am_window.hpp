@@ -1,0 +1,60 @@
+// How many bytes of large active messages one peer may have under way to this device at once. Each
+// has a buffer from its grant to its handler. Where the processor copies, many of them leave its
+// cache, and each copy then takes longer (docs/decisions/0068-large-active-messages-in-turn.md).
+// Requests beyond that wait here, oldest first.
+//
+// Owned by the host's context; what grants is grant_arrivals() of arrival. Threads: shared. Always
+// true: while requests of a rank wait, one of its messages is under way or a thread is at granting,
+// or the rank is starved and counted as waiting.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "lci/base/spinlock.hpp"
+#include "lci/proto/engine/wire.hpp"
+
+namespace lci::proto {
+
+class am_window {
+ public:
+  // So many messages may be under way whatever their size: one is copied while the next is granted.
+  static constexpr std::size_t LEAST = 2;
+
+  // Throws std::bad_alloc: nothing has changed.
+  void add(int rank, const wire::rts& request);
+  // False: another thread grants for this rank, and looks once more.
+  bool begin(int rank) noexcept;
+  // The next request, which counts as under way from now on. None, with `limit` bytes at a time:
+  // granting is over.
+  std::optional<wire::rts> next(int rank, std::size_t limit) noexcept;
+  // There was no memory for what next() gave: it is the first again, granting is over. Answers
+  // whether the rank is starved only now; take_starved() names it.
+  bool put_back(int rank, const wire::rts& request) noexcept;
+  // A message has ended, however.
+  void leave(int rank, std::size_t size) noexcept;
+  // A rank to be granted once more; -1: none.
+  int take_starved() noexcept;
+  // Requests that wait.
+  std::size_t waiting() const noexcept { return waiting_.load(std::memory_order_relaxed); }
+
+ private:
+  struct peer {
+    std::vector<wire::rts> requests;  // from `first` on
+    std::size_t first = 0;
+    std::size_t messages = 0;  // under way
+    std::size_t bytes = 0;     // of these
+    bool is_granting = false;
+    bool is_starved = false;
+  };
+
+  base::spinlock lock_;                  // guards what follows
+  std::unordered_map<int, peer> peers_;  // by rank
+  std::atomic<std::size_t> waiting_{0};  // relaxed: changed under lock_, else only a hint
+};
+
+}  // namespace lci::proto

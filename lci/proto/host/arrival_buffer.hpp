@@ -1,0 +1,27 @@
+// Where an active message is put that does not stay in its packet. Callers: arrival and
+// large_arrival. Threads: any.
+#pragma once
+
+#include <cstddef>
+
+#include "lci/base/platform.hpp"
+#include "lci/mem/packet_pool.hpp"
+#include "lci/proto/host/host_context.hpp"
+
+namespace lci::proto {
+
+// Finds out where a buffer is that an allocator gave; starts the accelerator if it is a GPU's.
+// Throws argument_error and backend_error.
+mem::memory_place settle_place(host_context& host, const void* buffer);
+// From the user's allocator, which may throw where we must not. A message of no bytes still
+// delivers a buffer that can be freed. False: there is none.
+bool take_buffer(host_context& host, std::size_t size, am_place& out) noexcept;
+// Does an active message arrive in a packet, where its receiver wants packets? Code decides by the
+// size how to give a buffer back, so the way that the message took must not show.
+inline bool is_for_packet(const mem::packet_pool& pool, std::size_t size) noexcept {
+  return size + sizeof(wire::extended_head) <= pool.payload_size();
+}
+// A message for nobody.
+LCI_COLD net::verdict drop_message(progress_engine& engine, int rank, rcomp_t rcomp) noexcept;
+
+}  // namespace lci::proto

@@ -1,0 +1,90 @@
+// The window by itself; what uses it is tested in large_arrival_test.
+#include "lci/proto/host/am_window.hpp"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using lci::proto::am_window;
+using lci::proto::wire::rts;
+
+rts request_of(std::size_t size, std::uint64_t tag = 0) {
+  rts request;
+  request.size = size;
+  request.tag = tag;
+  return request;
+}
+
+std::vector<std::uint64_t> grant(am_window& window, int rank, std::size_t limit) {
+  std::vector<std::uint64_t> tags;
+  if (!window.begin(rank)) return tags;
+  while (const auto next = window.next(rank, limit)) tags.push_back(next->tag);
+  return tags;
+}
+
+using tags = std::vector<std::uint64_t>;
+
+TEST(am_window, next__goes_by_bytes_in_order) {
+  am_window window;
+  for (std::uint64_t i = 0; i < 5; ++i) window.add(7, request_of(100, i));
+  EXPECT_EQ(grant(window, 7, 300), (tags{0, 1, 2}));
+  EXPECT_EQ(window.waiting(), 2u);
+  window.leave(7, 100);
+  EXPECT_EQ(grant(window, 7, 300), (tags{3}));
+  window.add(8, request_of(100, 9));
+  EXPECT_EQ(grant(window, 8, 300), (tags{9})) << "each rank has its own";
+  for (int i = 0; i < 3; ++i) window.leave(7, 100);
+  EXPECT_EQ(grant(window, 7, 300), (tags{4}));
+  EXPECT_EQ(window.waiting(), 0u);
+}
+
+TEST(am_window, next__gives_two_however_large) {
+  am_window window;
+  for (std::uint64_t i = 0; i < 4; ++i) window.add(0, request_of(~std::size_t{0} / 2 + 7, i));
+  EXPECT_EQ(grant(window, 0, 300), (tags{0, 1}));
+  window.leave(0, ~std::size_t{0} / 2 + 7);
+  EXPECT_EQ(grant(window, 0, 300), (tags{2}));
+}
+
+TEST(am_window, begin__lets_one_grant_at_a_time) {
+  am_window window;
+  EXPECT_FALSE(window.begin(0)) << "nothing was ever asked for";
+  window.add(0, request_of(1, 1));
+  ASSERT_TRUE(window.begin(0));
+  EXPECT_FALSE(window.begin(0));
+  window.add(0, request_of(1, 2));
+  EXPECT_TRUE(window.next(0, 10));
+  EXPECT_TRUE(window.next(0, 10)) << "what came meanwhile";
+  EXPECT_FALSE(window.next(0, 10));
+  EXPECT_TRUE(window.begin(0));
+}
+
+TEST(am_window, put_back__is_the_first_again_and_starved_once) {
+  am_window window;
+  for (std::uint64_t i = 0; i < 3; ++i) window.add(4, request_of(10, i));
+  ASSERT_TRUE(window.begin(4));
+  const auto first = window.next(4, 100);
+  ASSERT_TRUE(first);
+  // Behind it the requests before are not moved, as the place is needed again.
+  for (std::uint64_t i = 3; i < 5; ++i) window.add(4, request_of(10, i));
+  EXPECT_TRUE(window.put_back(4, *first));
+  ASSERT_TRUE(window.begin(4));
+  EXPECT_FALSE(window.put_back(4, *window.next(4, 100))) << "it is known";
+  EXPECT_EQ(window.take_starved(), 4);
+  EXPECT_EQ(window.take_starved(), -1);
+  EXPECT_EQ(grant(window, 4, 100), (tags{0, 1, 2, 3, 4}));
+}
+
+TEST(am_window, add__keeps_no_more_than_what_waits) {
+  am_window window;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    window.add(0, request_of(10, i));
+    window.add(0, request_of(10, i));
+    EXPECT_EQ(grant(window, 0, 100).size(), 2u);
+    window.leave(0, 10);
+    window.leave(0, 10);
+  }
+  EXPECT_EQ(window.waiting(), 0u);
+}
+
+}  // namespace
