@@ -256,7 +256,7 @@ LCI_COLD void event_queue::lose_all(net::sink& to, const char* reason) noexcept 
 
 void event_queue::look_at(net::sink& to, connection& on) noexcept {
   if (has_died(on))
-    return fail(to, on, calls_.has_died(on.rank) ? "its process is gone" : "the rank has failed");
+    return fail(to, on, calls_.has_died(on.rank) ? "its process has ended" : "the rank has failed");
   if (on.state() == stage::calling) return;
   const char* const why = find_failure(on);
   if (why == nullptr)

@@ -123,7 +123,7 @@ void connector::hear_news(int rank, lifeline::news what) noexcept {
   contact& who = peers_[static_cast<std::size_t>(rank)];
   who.is_watched.store(false, std::memory_order_relaxed);
   if (what == lifeline::news::ended || (what == lifeline::news::refused && !who.was_heard))
-    return miss(rank, "its process is gone");
+    return miss(rank, "its process has ended");
   base::log::info("ofi", "rank %d cannot be watched; a firewall may block the connection", rank);
 }
 

@@ -27,11 +27,11 @@ std::string_view meaning_of(int code) noexcept {
     case 0:
       return "done";
     case FI_ECONNREFUSED:
-      return "connection refused: the peer's process is gone, or its port is closed to us";
+      return "connection refused: the peer's process has ended, or its port is blocked";
     case FI_ECONNRESET:
     case EPIPE:
     case FI_ESHUTDOWN:
-      return "the connection was reset: the peer's process is gone";
+      return "the connection was reset: the peer's process has ended";
     case FI_ECONNABORTED:
       return "the connection was aborted by this side's network";
     case FI_ENOTCONN:

@@ -125,7 +125,7 @@ std::string peer_table::reason(int rank) const {
 void peer_table::throw_ended(int rank) const {
   std::optional<peer_failure_error> error;
   try {
-    error.emplace(rank, "rank " + std::to_string(rank) + " is gone: " + reason(rank));
+    error.emplace(rank, "rank " + std::to_string(rank) + " is lost: " + reason(rank));
   } catch (const std::bad_alloc&) {
     error.emplace(rank, std::string());  // it may be told once only: which rank, if not why
   }

@@ -23,7 +23,7 @@ std::byte* own_end(core& shared, const transfer& move, const net::remote_view& v
   void* const there = shared.regions.find({move.op.remote.slot, move.op.remote.generation},
                                           move.remote_base, move.total);
   if (there == nullptr || view.what != net::remote_view::answer::ok) {
-    why_not = "the registration is gone";
+    why_not = "the registration has ended";
     return nullptr;
   }
   return static_cast<std::byte*>(there);

@@ -21,7 +21,7 @@ std::optional<mem::region> region_to_share(context& ctx, const recv_plan& plan,
   if (plan.region.generation != 0) {
     std::optional<mem::region> known = ctx.engine.shared.regions.look_up(plan.region);
     if (known && known->share.record != 0) return known;
-    why_not = "the registration is gone, or its memory cannot be shared with other processes";
+    why_not = "the registration has ended, or its memory cannot be shared with other processes";
     return {};
   }
   mem::region made{plan.user.status.buffer, plan.user.status.size, mem::mem_kind::device, {}, true};
@@ -92,7 +92,7 @@ write_way prepare_write(context& ctx, wire::name self, send_side& side) noexcept
     return write_way::ready;
   transfer* const move = make_write(ctx.host, self, side);
   try {
-    std::string why_not = "the registration is gone";
+    std::string why_not = "the registration has ended";
     if (view.what == net::remote_view::answer::ok && move->remote_base <= view.size &&
         move->total <= view.size - move->remote_base) {
       switch (make_direct(ctx, *move, view, COPY_WRITE, to.through.bytes != wire::DIRECT_ONLY,

@@ -126,7 +126,7 @@ TEST(peer_table, check__throws_with_rank_and_reason_for_those_that_have_ended) {
     ADD_FAILURE() << "nothing was thrown";
   } catch (const peer_failure_error& error) {
     EXPECT_EQ(error.failed_rank(), 1);
-    EXPECT_STREQ(error.what(), "rank 1 is gone: it has left");
+    EXPECT_STREQ(error.what(), "rank 1 is lost: it has left");
   }
 }
 
@@ -136,7 +136,7 @@ TEST(peer_table, throw_ended_of_a_rank_that_no_report_has_ended__says_what_is_kn
   try {
     table.throw_ended(0);
   } catch (const peer_failure_error& error) {
-    EXPECT_STREQ(error.what(), "rank 0 is gone: its connection has failed");
+    EXPECT_STREQ(error.what(), "rank 0 is lost: its connection has failed");
   }
 }
 

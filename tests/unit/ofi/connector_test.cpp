@@ -126,7 +126,7 @@ TEST_F(connector_test, a_rank_that_was_missed_before_there_is_a_device__is_misse
   EXPECT_EQ(g->at(0).to(1).send_inline(1, 0, nullptr, 0, &word, sizeof(word)),
             errorcode_t::retry_nomem);
   ASSERT_TRUE(g->until([&] { return !g->at(0).seen(1).gone().empty(); }, "the end of rank 1"));
-  EXPECT_EQ(g->at(0).seen(1).gone()[0].reason, "its process is gone");
+  EXPECT_EQ(g->at(0).seen(1).gone()[0].reason, "its process has ended");
 }
 
 }  // namespace lci::ofi

@@ -337,7 +337,7 @@ TEST_F(event_queue_test, miss__without_a_connection_is_no_death) {
   const std::unique_ptr<event_queue> made = at(0).make_queue(7, {});
   event_queue& alone = *made;
   test::recorder hears;
-  alone.miss(1, "its process is gone");
+  alone.miss(1, "its process has ended");
   for (int i = 0; i < 200; ++i) alone.poll(hears, 1);
   EXPECT_TRUE(hears.gone().empty());
 }
