@@ -140,7 +140,7 @@ struct comp_positional {
 
 /// Creates a synchronizer. It is ready after `threshold` signals and can then be reused.
 /// @return  the synchronizer, without signals; free it with free_comp()
-/// @throws lci::argument_error  threshold below 1
+/// @throws lci::argument_error  threshold outside 1 to 2^24
 class alloc_sync_x : public detail::alloc_comp_operation<alloc_sync_x, &detail::alloc_sync>,
                      public detail::zero_copy_am_option<alloc_sync_x> {
  public:
@@ -156,6 +156,7 @@ class alloc_counter_x
 /// Creates a completion queue: every signal adds its status, cq_pop() removes one. Messages of one
 /// peer that different threads poll may come out of a `per_thread` queue in another order.
 /// @return  the queue, empty; free it with free_comp()
+/// @throws lci::argument_error  length outside 1 to 2^24, or a type that does not exist
 class alloc_cq_x : public detail::alloc_comp_operation<alloc_cq_x, &detail::alloc_cq>,
                    public detail::zero_copy_am_option<alloc_cq_x> {
  public:

@@ -44,9 +44,10 @@ class LCI_PUBLIC handler_depth_error : public std::runtime_error {
   explicit handler_depth_error(const std::string& what) : std::runtime_error(what) {}
 };
 
-/// A peer died or is no longer reachable. Thrown by progress(), once per device, if an operation
-/// with that rank was under way (attribute `failure_notice`); by posts to that rank; and by every
-/// blocking call, in every thread.
+/// A peer died or is no longer reachable, or it disconnected while an operation needed it. Thrown
+/// by progress(), once per device, if an operation with that rank was under way (attribute
+/// `failure_notice`); by posts to that rank; and by blocking calls in any thread: a blocking post
+/// if its own peer is lost, the others if any peer is lost. docs/errors.md lists them.
 class LCI_PUBLIC peer_failure_error : public std::runtime_error {
  public:
   /// @param failed_rank  the rank that failed

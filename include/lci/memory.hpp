@@ -216,7 +216,7 @@ class get_rmr_x
 
 /// Creates a packet pool; it grows on demand up to `npackets`.
 /// @return  the pool; free it with free_packet_pool()
-/// @throws lci::argument_error  packet_size too small for a header
+/// @throws lci::argument_error  packet_size below two cache lines or above 1 GiB
 class alloc_packet_pool_x
     : public detail::alloc_operation<alloc_packet_pool_x, detail::alloc_packet_pool_args,
                                      packet_pool_settings_t, packet_pool_t,

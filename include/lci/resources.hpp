@@ -188,9 +188,9 @@ class alloc_matching_engine_x
 };
 
 /// Closes a net context and empties the handle; its devices must be freed. Unreceived messages that
-/// arrived through it are dropped if they are still in a peer's memory. Peers that have
-/// communicated over it and still make progress there take this rank for one that has left, in all
-/// contexts: free it when all ranks free theirs.
+/// arrived through it are dropped if they are still in a peer's memory. Over this network, peers
+/// that have communicated with this rank then count it as one that has left; over their other net
+/// contexts they go on with it. Free it when all ranks free theirs.
 class free_net_context_x
     : public detail::free_operation<free_net_context_x, net_context_t, &detail::free_net_context> {
  public:

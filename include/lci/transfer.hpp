@@ -1,6 +1,6 @@
 /// @file transfer.hpp
 /// The result of an operation of a transport, in four forms: waited for, a future of the standard
-/// library, a callback, a completion object. The fourth form of C++20 is in transport_await.hpp.
+/// library, a callback, a completion object. A fifth form, for C++20, is in transport_await.hpp.
 #ifndef LCI_TRANSFER_HPP
 #define LCI_TRANSFER_HPP
 

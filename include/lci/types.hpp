@@ -60,7 +60,8 @@ enum class errorcode_t {
   fatal  ///< never returned: fatal errors throw
 };
 
-/// The network. `shm` alone is legal, and the default on one host.
+/// The network. `shm` alone is legal, and the default on one host. `ucx` is a name of LCI version 2
+/// only: there is no such backend, and asking for it is a backend_error.
 enum class attr_backend_t { none, ibv, ofi, ucx, shm };
 
 /// Bits of the attribute `ofi_lock_mode`.
@@ -81,9 +82,9 @@ enum class attr_matching_engine_type_t { queue, map };
 enum class attr_comp_type_t { sync, counter, cq, handler, graph, custom };
 /// Data structure behind a completion queue. `lcrq`: one queue in the order of the signals, which
 /// starts small and grows. `array_atomic`: the same, with room for `cq_default_length` statuses
-/// from the start. `per_thread`: a queue for each of 16 numbers of threads, for programs in which
-/// many threads signal and take at the same time. What one thread signals comes out in that order;
-/// between threads there is no order.
+/// from the start. `per_thread`: 16 queues over which the threads are distributed, for programs in
+/// which many threads signal and take at the same time. What one thread signals comes out in that
+/// order; between threads there is no order.
 enum class attr_cq_type_t { array_atomic, lcrq, per_thread };
 /// On-demand paging of the verbs backend.
 enum class attr_ibv_odp_strategy_t { none, explicit_odp, implicit_odp };
