@@ -188,12 +188,12 @@ struct device_settings_t {
   size_t net_max_recvs =
       LCI_BACKEND_MAX_RECVS_DEFAULT;  ///< upper limit of receives posted to the network
   size_t net_max_cqes = LCI_BACKEND_MAX_CQES_DEFAULT;  ///< completion queue depth
-  /// Fraction in [0,1) of the send queue reserved for internal and non-retryable operations
-  /// (verbs).
+  /// Fraction in [0,1) of the send queue that only messages of the protocols use (verbs).
   double net_send_reserved_pct = 0.25;
   uint64_t ofi_lock_mode = 0;  ///< bits of attr_net_lock_mode_t; environment: LCI_NET_LOCK_MODE
-  bool alloc_default_endpoint = true;    ///< create a default endpoint
-  bool alloc_progress_endpoint = false;  ///< separate endpoint for messages that progress sends
+  bool alloc_default_endpoint = true;  ///< create a default endpoint
+  /// Create one more endpoint. It carries nothing: progress sends through the device itself.
+  bool alloc_progress_endpoint = false;
   /// Cache registrations: the value of the global default when the network is opened.
   bool use_reg_cache = LCI_USE_REG_CACHE != 0;
   bool shm_enable = LCI_WITH_SHM != 0;  ///< shared memory for peers on the same host

@@ -125,7 +125,8 @@ struct device_option {
 // Which endpoint.
 template <class Op>
 struct endpoint_option {
-  /// Sets the endpoint. Default: the device's default endpoint; for progress its progress endpoint.
+  /// Sets the endpoint. Default: the device's default endpoint. For progress it only names its
+  /// device, where none is given.
   Op&& endpoint(endpoint_t value) {
     Op& op = static_cast<Op&>(*this);
     op.args.endpoint = given(value);
