@@ -33,7 +33,7 @@ std::vector<mem::way_report> ways_of(gpu_list& gpus, gpu& of, int count,
   }
   ways.push_back({"VMM memory of other processes",
                   unless(facts.vmm_descriptors, "this GPU passes no memory on as descriptors")});
-  ways.push_back({"news by the GPU itself",
+  ways.push_back({"notification by the GPU itself",
                   unless(facts.stream_writes, "no 64-bit cuStreamWriteValue (CUDA 11.7)")});
   ways.push_back({"posts and waits in streams",
                   unless(facts.stream_stores, "no cuStreamBatchMemOp (CUDA 11.7)")});

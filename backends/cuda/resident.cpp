@@ -368,7 +368,7 @@ std::size_t resident::give_up(const failure& why) noexcept {
       end_slot_locked(static_cast<std::size_t>(std::countr_zero(left)), failed);
   }
   const std::string text = text_of(gpu_.call(), why, "GPU " + std::to_string(gpu_.facts().ordinal));
-  base::log::warn("cuda", "the resident copy kernel is given up: %s", text.c_str());
+  base::log::warn("cuda", "the resident copy kernel is not used any more: %s", text.c_str());
   return ended.tell("") + failed.tell(text);
 }
 

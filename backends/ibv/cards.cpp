@@ -140,8 +140,8 @@ void cards::check_address(const chosen_port& card) noexcept {
     log::info("ibv", "%s: addresses have changed, but not the one in use", card.name.c_str());
     return;
   }
-  log::error("ibv", "%s: the address that peers were told is not its own any more: %s",
-             card.name.c_str(), describe(card).c_str());
+  log::error("ibv", "%s: the address that peers know is no longer its own: %s", card.name.c_str(),
+             describe(card).c_str());
   fail("the card's address has changed since peers learned it");
 }
 

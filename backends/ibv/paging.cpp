@@ -28,7 +28,7 @@ paging::paging(ibv_pd* pd, const std::string& device, attr_ibv_odp_strategy_t wa
 std::string paging::why_not(bool implicit) const {
   // The header's macro is a statement expression, which is no C++.
   const verbs_context* const more = __extension__ verbs_get_ctx_op(pd_->context, query_device_ex);
-  if (more == nullptr) return "its driver does not tell whether the card can";
+  if (more == nullptr) return "its driver does not report whether the card can";
   ibv_device_attr_ex can{};
   if (const int rc = more->query_device_ex(pd_->context, nullptr, &can, sizeof(can)); rc != 0)
     return std::string("ibv_query_device_ex: ") + std::strerror(rc);
@@ -65,7 +65,7 @@ void paging::prefetch(std::uint32_t lkey, void* address, std::size_t size) noexc
     const int rc = ibv_advise_mr(pd_, advice, 0, &range, 1);
     // Only a driver without it is asked no more.
     if (rc == EOPNOTSUPP && !was_refused_.exchange(true, std::memory_order_relaxed))
-      base::log::warn("ibv", "%s: pages are not fetched ahead: %s", device_.c_str(),
+      base::log::warn("ibv", "%s: pages are not prefetched: %s", device_.c_str(),
                       std::strerror(rc));
     if (rc != 0) return;
     at += part;

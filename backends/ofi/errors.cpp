@@ -40,9 +40,9 @@ std::string_view meaning_of(int code) noexcept {
     case FI_EHOSTDOWN:
     case FI_ENETUNREACH:
     case FI_ENETDOWN:
-      return "no way to the peer's host";
+      return "no route to the peer's host";
     case FI_ETIMEDOUT:
-      return "no answer in time: the peer died or the network is down";
+      return "no reply in time: the peer died or the network is down";
     case FI_ECANCELED:
       return "cancelled: the connection had failed before";
     case FI_ETRUNC:

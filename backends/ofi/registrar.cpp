@@ -102,7 +102,7 @@ mem::registration_answer registrar::register_range(const mem::descriptor_range& 
 #endif
   out.error = EOPNOTSUPP;
   out.why_not = what.wants_data_direct ? "libfabric has no Data Direct"
-                                       : "this libfabric takes no dma-buf (1.20 does)";
+                                       : "this libfabric accepts no dma-buf (1.20 does)";
   out.is_final = true;
   return out;
 }

@@ -95,7 +95,7 @@ std::string objection(const fi_info& info, delivery how) {
   if (info.domain_attr->mr_key_size > sizeof(std::uint64_t) ||
       (info.domain_attr->mr_mode & FI_MR_RAW) != 0)
     return "its memory keys are longer than 64 bits (FI_MR_RAW)";
-  if (info.ep_attr->msg_prefix_size != 0) return "it wants room in front of messages";
+  if (info.ep_attr->msg_prefix_size != 0) return "it needs space in front of messages";
   if (info.src_addrlen > MAX_NAME)
     return "its addresses are longer than " + std::to_string(MAX_NAME) + " bytes";
   return {};

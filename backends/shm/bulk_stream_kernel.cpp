@@ -34,11 +34,12 @@ unsigned speed(std::uint32_t ticks_per_kib) noexcept {
 }
 
 LCI_COLD void tell(int rank, const way_chooser::figures& f) noexcept {
-  base::log::debug("shm",
-                   "rank %d: %s of up to %zu KiB go by way %s; MB/s by pipeline %u, by kernel %u, "
-                   "by both %u",
-                   rank, f.is_get ? "gets" : "puts", f.size / 1024, name_of(f.best),
-                   speed(f.ticks_per_kib[0]), speed(f.ticks_per_kib[1]), speed(f.ticks_per_kib[2]));
+  base::log::debug(
+      "shm",
+      "rank %d: %s of up to %zu KiB are copied by %s; MB/s by pipeline %u, by kernel %u, "
+      "by both %u",
+      rank, f.is_get ? "gets" : "puts", f.size / 1024, name_of(f.best), speed(f.ticks_per_kib[0]),
+      speed(f.ticks_per_kib[1]), speed(f.ticks_per_kib[2]));
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ connections::connections(const net::fabric_config& config)
 }
 
 connections::~connections() {
-  log::debug("shm", "closed, %zu peers met, %llu messages dropped", mapped_.size(),
+  log::debug("shm", "closed, %zu peers connected, %llu messages dropped", mapped_.size(),
              static_cast<unsigned long long>(dropped()));
 }
 

@@ -91,10 +91,10 @@ errorcode_t connections::greet_locked(peer& who) {
       return errorcode_t::retry_nomem;
     }
     if (error != 0) {
-      why = std::string("nobody listens at its address (") + std::strerror(error) +
+      why = std::string("no process listens at its address (") + std::strerror(error) +
             "): the process has ended, or lives in another network namespace";
     } else if (const uid_t user = peer_of(socket.get()).uid; user != geteuid()) {
-      why = "it belongs to user " + std::to_string(user) + ", not to ours";
+      why = "it belongs to user " + std::to_string(user) + ", not to this process's user";
     }
   }
   if (!why.empty()) {
@@ -277,7 +277,7 @@ bool connections::take_hello_locked(link& on, received& record) {
       (on.who != nullptr && on.who->rank != said.rank)) {
     throw backend_error("it says that it is rank " + std::to_string(said.rank));
   }
-  if (on.accepted && said.to != here_.id) throw backend_error("it means another fabric");
+  if (on.accepted && said.to != here_.id) throw backend_error("it names another fabric");
   // The book is the authority on who is who, as far as it knows.
   const std::string text = config_.book->lookup(said.rank);
   const auto known = text.empty() ? std::nullopt : shm::address::parse(text);

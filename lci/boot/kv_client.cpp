@@ -65,7 +65,7 @@ std::vector<departure> client::news() {
   try {
     member_.receive({});  // handles what there was no memory for the last time
     while (lost_.empty() && wait_for(fd_.get(), POLLIN, deadline::in(std::chrono::milliseconds(0))))
-      if (!receive_some(deadline::never(), "for news")) break;
+      if (!receive_some(deadline::never(), "for reports")) break;
   } catch (const backend_error&) {
     // The member remembers it: the next fence reports it.
   }

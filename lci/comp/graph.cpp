@@ -74,7 +74,7 @@ class graph::walk {
     const bool is_good = guarded([&] {
       if (node.fn != nullptr) status = node.fn(node.value);
       if (!status.is_done() && !status.is_posted())
-        throw argument_error("graph: the function of a node answered error code " +
+        throw argument_error("graph: the function of a node returned error code " +
                              std::to_string(static_cast<int>(status.error.errorcode)) +
                              "; expected done or posted, and never retry");
     });
@@ -91,7 +91,7 @@ class graph::walk {
     if (!is_good) return false;
     return guarded([] {
       throw argument_error(
-          "graph: the function of a node answered done after the node was completed");
+          "graph: the function of a node returned done after the node was completed");
     });
   }
 

@@ -69,7 +69,7 @@ std::uint32_t sync::wait_for_room(std::uint32_t claims) const {
   if (claims < threshold_) return claims;
   throw argument_error("signal: synchronizer got more signals than its threshold of " +
                        std::to_string(threshold_) +
-                       " before a sync_test() answered true; the status was dropped");
+                       " before a sync_test() returned true; the status was dropped");
 }
 
 }  // namespace lci::comp

@@ -208,7 +208,7 @@ void registration_ladder::say(const device_registration& what, const memory_plac
   const std::string reasons = what.failed.empty() ? "" : " (" + what.why_not() + ")";
   base::log::info(
       "mem", "%s registers %s by %s%s", network_.c_str(), place.domain->describe(address).c_str(),
-      what.by ? name_of(*what.by) : "no rung: it goes through host memory", reasons.c_str());
+      what.by ? name_of(*what.by) : "no rung: its data goes through host memory", reasons.c_str());
 }
 
 void registration_ladder::say_unsynchronous(const memory_place& place, const void* address) {

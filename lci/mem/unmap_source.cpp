@@ -90,9 +90,9 @@ std::string ucm_source::start(unmap_listener& to) {
   if (std::string why = load(); !why.empty()) return why;
   if (std::string why = try_out(set_, unset_); !why.empty()) return why;
   const signed char status = set_(ucm::VM_UNMAPPED, PRIORITY, &tell, &to);
-  return status == 0
-             ? ""
-             : "libucm takes no handler (status " + std::to_string(static_cast<int>(status)) + ")";
+  return status == 0 ? ""
+                     : "libucm accepts no handler (status " +
+                           std::to_string(static_cast<int>(status)) + ")";
 }
 
 void ucm_source::stop(unmap_listener& to) noexcept { unset_(ucm::VM_UNMAPPED, &tell, &to); }

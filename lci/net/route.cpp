@@ -46,7 +46,7 @@ routed_fabric::routed_fabric(std::unique_ptr<fabric> local, std::unique_ptr<fabr
       caps_(common(local_->caps(), remote_->caps())) {
   if (local_->caps().needs_keys)
     throw backend_error("network " + std::string(local_->name()) +
-                        " wants keys, so it cannot serve the peers of this host beside " +
+                        " needs keys, so it cannot serve the peers of this host beside " +
                         std::string(remote_->name()));
   caps_by_rank_ = routes_.caps_by_rank();
 }

@@ -337,7 +337,7 @@ block endpoint::retire() noexcept {
     kept_.fill(device_.owner().shared.gpu.gpus, std::vector<std::byte>(sizeof(std::uint64_t)),
                offsetof(gpu::endpoint_record, generation));
   } catch (const std::exception& error) {
-    base::log::warn("gpu", "kernels cannot be told that an endpoint was freed: %s", error.what());
+    base::log::warn("gpu", "kernels will not see that an endpoint was freed: %s", error.what());
   }
   return std::move(kept_);
 }

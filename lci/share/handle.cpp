@@ -20,7 +20,7 @@ void need_room(const char* path) {
   const int error = errno;
   if (!is_no_room(error)) return;
   throw buffer_error(buffer_fault::no_room,
-                     std::string(path) + " cannot be looked at: " + std::strerror(error));
+                     std::string(path) + " cannot be inspected: " + std::strerror(error));
 }
 
 // Small files of the kernel; empty where there is none. Throws buffer_error: no_room.

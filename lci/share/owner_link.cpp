@@ -163,7 +163,7 @@ base::descriptor owner_link::fetch(const handle& h, int number, bool is_memory,
   if (!wanted && user_of(pid_) != h.user) refuse(buffer_fault::other_user, h, OF_ANOTHER);
   if (!wanted) {
     refuse(buffer_fault::unreachable, h,
-           "lets nobody take a descriptor: pidfd_getfd: " + system_text(error) +
+           "lets no process take a descriptor: pidfd_getfd: " + system_text(error) +
                (error == EPERM ? " (kernel.yama.ptrace_scope, or a container)" : "") + ", and " +
                why_not);
   }

@@ -191,7 +191,7 @@ bool pair::read_answer() {
   if (answer_.size() < boot::key_exchange::MESSAGE) return true;
   auto seal = exchange_->open_answer(*key_, answer_);
   if (!seal) {
-    peer_failed("who answers there does not know the key of the URL");
+    peer_failed("the process at that address does not know the key of the URL");
     return true;
   }
   exchange_.reset();

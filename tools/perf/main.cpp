@@ -68,7 +68,8 @@ std::string picture_of(const report& all) {
   for (const stage& one : all.stages)
     if (const std::vector<std::string> plots = plots_of(one, all); !plots.empty()) return plots[0];
   throw std::runtime_error(
-      "nothing was measured that can be plotted: bars want a rival, curves three sizes");
+      "nothing was measured that can be plotted: bars need a second library, curves need three "
+      "sizes");
 }
 
 int measure_all(const arguments& asked) {

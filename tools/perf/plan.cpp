@@ -143,7 +143,8 @@ std::vector<stage> make_plan(const arguments& asked, const topology& here,
   std::vector<stage> stages;
   const std::vector<row> rows = rows_of(asked);
   if (rows.empty())
-    throw std::invalid_argument("overlap is not measured of get, and nothing else was asked for");
+    throw std::invalid_argument(
+        "overlap is not measured for get, and no other operation was requested");
   std::uint64_t largest = 8;
   for (const row& one : rows) largest = std::max(largest, one.size);
   const std::vector<std::string> transports =

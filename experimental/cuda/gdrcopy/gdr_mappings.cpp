@@ -188,7 +188,7 @@ void gdr_mappings::undo(window& one) noexcept {
 
 void gdr_mappings::say(const window& of, const std::string& why) noexcept {
   if (std::exchange(has_said_, true)) return;
-  base::log::info("cuda", "small messages in %zu bytes of GPU memory are left to the GPU: %s",
+  base::log::info("cuda", "the GPU copies small messages in %zu bytes of its memory: %s",
                   of.of.size, why.c_str());
 }
 
@@ -198,7 +198,8 @@ std::unique_ptr<cpu_copy> make_cpu_copy(gpu_list& gpus, std::span<const char* co
   if (made->why_not().empty()) return made;
   if (wanted == attr_gpu_gdrcopy_t::on)
     throw backend_error("cuda: gpu_gdrcopy is on, but " + made->why_not());
-  base::log::info("cuda", "small messages are left to the GPU: %s", made->why_not().c_str());
+  base::log::info("cuda", "gdrcopy is not used, the GPU copies small messages: %s",
+                  made->why_not().c_str());
   return nullptr;
 }
 

@@ -182,7 +182,8 @@ class caller {
     const Connection* const on = one.with->find(one.rank);
     if (on != nullptr && on->state() != Connection::stage::calling) return;
     one.reason = std::string("no connection can be made: ") + problem.what();
-    base::log::error(network_, "rank %d is given up: %s", one.rank, problem.what());
+    base::log::error(network_, "no connection with rank %d can be made: %s", one.rank,
+                     problem.what());
     one.with->give_up(one.rank, one.reason.c_str());
   }
 

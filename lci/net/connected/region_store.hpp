@@ -96,7 +96,7 @@ class region_store : private mem::cache_registrar {
     {
       const std::lock_guard lock(mutex_);
       if (made_.erase(made.get()) == 0) {
-        base::log::warn(Driver::NAME, "what is not registered was deregistered");
+        base::log::warn(Driver::NAME, "a registration that does not exist was deregistered");
         (void)made.release();
         return {};
       }

@@ -45,7 +45,7 @@ class null_accelerator final : public accelerator_hook {
   std::string_view change_word(mem::atomic_job&) noexcept override { return NOBODY; }
 
  private:
-  static constexpr const char* NOBODY = "there is nobody for memory of accelerators";
+  static constexpr const char* NOBODY = "no accelerator is in use in this process";
   [[noreturn]] static void refuse() { throw backend_error(NOBODY); }
 };
 

@@ -101,7 +101,7 @@ TEST(graph_restart, nodes_completed_early_or_failed__runs_again) {
   it->add_edge(GRAPH_START, GRAPH_END, nullptr);
   for (int round = 0; round < 3; ++round) {
     EXPECT_TRUE(test::throws_with<argument_error>([&] { it->start(); },
-                                                  {"answered done after the node was completed"}));
+                                                  {"returned done after the node was completed"}));
     EXPECT_TRUE(it->is_complete());
     EXPECT_NO_THROW(it->must_not_run("free_comp"));
     EXPECT_THROW(it->complete(thrower, errorcode_t::done), argument_error);

@@ -27,9 +27,9 @@ TEST_F(report_test, each_gpu_with_its_ways__and_no_context_is_made) {
   EXPECT_EQ(all[1].name, "GPU 1");
   for (const mem::device_report& one : all) {
     EXPECT_NE(one.what, "");
-    for (const char* way :
-         {"VMM memory of other processes", "news by the GPU itself", "posts and waits in streams",
-          "dma-buf for networks", "through host memory", "directly, on this GPU"})
+    for (const char* way : {"VMM memory of other processes", "notification by the GPU itself",
+                            "posts and waits in streams", "dma-buf for networks",
+                            "through host memory", "directly, on this GPU"})
       EXPECT_EQ(why_not(one, way), "") << way;
     EXPECT_EQ(why_not(one, "resident copy kernel") == "", !resident_image().empty());
   }
@@ -67,7 +67,7 @@ class old_driver_report_test : public report_test {
 TEST_F(old_driver_report_test, what_the_driver_lacks__is_named) {
   const auto all = report_gpus(driver_);
   ASSERT_EQ(all.size(), 1u);
-  EXPECT_NE(why_not(all[0], "news by the GPU itself").find("cuStreamWriteValue"),
+  EXPECT_NE(why_not(all[0], "notification by the GPU itself").find("cuStreamWriteValue"),
             std::string::npos);
   EXPECT_NE(why_not(all[0], "posts and waits in streams").find("cuStreamBatchMemOp"),
             std::string::npos);

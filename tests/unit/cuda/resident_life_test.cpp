@@ -177,8 +177,8 @@ TEST_F(resident_test, launch__that_fails_is_the_last_one) {
       EXPECT_EQ(job.error, "");
     }
     const std::string said = testing::internal::GetCapturedStderr();
-    EXPECT_TRUE(has(said, "given up: cuLaunchKernel failed on GPU 0")) << said;
-    EXPECT_EQ(said.find("given up"), said.rfind("given up")) << "once";
+    EXPECT_TRUE(has(said, "not used any more: cuLaunchKernel failed on GPU 0")) << said;
+    EXPECT_EQ(said.find("not used any more"), said.rfind("not used any more")) << "once";
     EXPECT_EQ(mock().count("cuLaunchKernel"), 1u);
   }
 }
@@ -195,7 +195,7 @@ TEST_F(resident_test, launch__of_a_later_time_that_fails) {
     finish(1);
     EXPECT_EQ(job.error, "");
   }
-  EXPECT_TRUE(has(testing::internal::GetCapturedStderr(), "given up"));
+  EXPECT_TRUE(has(testing::internal::GetCapturedStderr(), "not used any more"));
   EXPECT_EQ(mock().count("cuLaunchKernel"), 2u);
 }
 
@@ -208,7 +208,7 @@ TEST_F(resident_test, error__a_kernel_that_dies_ends_what_it_has_with_the_error)
   testing::internal::CaptureStderr();
   finish(jobs.size());
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(has(said, "resident copy kernel is given up")) << said;
+  EXPECT_TRUE(has(said, "resident copy kernel is not used any more")) << said;
   for (const told_job& job : jobs) {
     EXPECT_EQ(job.calls, 1);
     EXPECT_TRUE(has(job.error, "illegal memory access")) << job.error;

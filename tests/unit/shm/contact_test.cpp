@@ -121,7 +121,7 @@ TEST(meet, nobody_there__the_rank_is_gone_and_the_reason_is_said) {
   EXPECT_EQ(p.a.say(1, "x"), errorcode_t::fatal);
   p.until([&] { return !p.a.seen.gone.empty(); });
   EXPECT_FALSE(p.a.seen.gone[0].orderly);
-  EXPECT_NE(p.a.seen.gone[0].reason.find("nobody listens"), std::string::npos);
+  EXPECT_NE(p.a.seen.gone[0].reason.find("no process listens"), std::string::npos);
 }
 
 TEST(meet, another_host_or_namespace__is_said_precisely) {
