@@ -1,5 +1,7 @@
 /// @file lci.hpp
-/// The public interface: the only header that programs include.
+/// The public interface of a job, in one header. Headers that it does not include: lci/buffer.hpp
+/// (memory that processes share), lci/transport.hpp (connections without a job), lci/gpu.hpp and
+/// lci/device.cuh (communication that kernels start), and lct.h (the companion library).
 ///
 /// Every operation `op` is a function `op(positional...)` and a class `op_x(positional...)` with a
 /// setter for each argument, positional or optional, run by `call()` or `operator()`:

@@ -121,7 +121,7 @@ class LCI_PUBLIC buffer {
   /// Maps what another process has exported, or finds the existing mapping. A handle of this
   /// process gives the same memory.
   /// @param handle  what export_handle() gave; any bytes are allowed
-  /// @return the buffer; its memory stays mapped until the last one is gone
+  /// @return the buffer; its memory stays mapped until the last buffer of it is destroyed
   /// @throws lci::buffer_error   the handle was refused
   /// @throws lci::backend_error  the driver failed
   static buffer import(const std::string& handle);
@@ -136,7 +136,7 @@ class LCI_PUBLIC buffer {
   /// @throws lci::argument_error  no memory
   /// @throws lci::buffer_error    not_exportable with the kind, or no_room
   std::string export_handle();
-  /// A dma-buf over GPU memory, for cards and drivers that take one.
+  /// A dma-buf over GPU memory, for cards and drivers that accept one.
   /// @param offset  set: bytes from the start of the dma-buf to data()
   /// @return its descriptor, which the caller closes; it keeps the memory
   /// @throws lci::argument_error  no memory
@@ -179,7 +179,7 @@ class LCI_PUBLIC buffer {
   int device() const noexcept { return device_; }
   /// @return whether another process owns it
   bool is_imported() const noexcept;
-  /// @return one line: kind of memory, size, how it was made, how handles of it travel
+  /// @return one line: kind of memory, size, how it was made, how it is shared
   std::string describe() const;
 
   /// Starts a thread that answers importers of this process's handles over a unix socket, for
@@ -278,8 +278,8 @@ class LCI_PUBLIC buffer_ring {
 
 /// Blocks of the same size in one buffer. A block is a buffer that returns to the pool when it, its
 /// slices and its imports in this process are destroyed; the pool's memory lives as long as one
-/// block. An importer in another process does not keep the block: check() tells it that the handle
-/// was withdrawn, and it may see the bytes of the block's next user. Threads: any.
+/// block. An importer in another process does not keep the block: its check() throws `stale`, and
+/// it may see the bytes of the block's next user. Threads: any.
 class LCI_PUBLIC buffer_pool {
  public:
   /// @param block_size  bytes, not 0
@@ -287,7 +287,7 @@ class LCI_PUBLIC buffer_pool {
   /// @param device      a GPU, or buffer::HOST
   /// @throws as buffer::create()
   buffer_pool(size_t block_size, size_t blocks, int device = buffer::HOST);
-  /// Blocks that are out stay valid.
+  /// Blocks that are still in use stay valid.
   ~buffer_pool();
   /// @return a block, or a buffer without memory if none is free
   buffer try_take();
