@@ -37,7 +37,7 @@ set(LCI_TEST_SUITES "" CACHE STRING "Folders of tests/ to build; empty means all
 option(LCI_VM_TESTS "Tests in virtual machines with soft-RoCE (skipped if machines cannot run)" ON)
 
 # How the library is compiled.
-option(LCI_DEBUG "Debug assertions and trace logging" OFF)
+option(LCI_DEBUG "Checks of collectives, of buffers in GPU memory and of packets put back twice" OFF)
 option(LCI_RACE_POINTS "Race points, where a test runs code of another thread; test builds only" OFF)
 option(LCI_UNITY "Compile several sources together: faster full builds, slower incremental builds" ON)
 set(LCI_TEST_CXX_FLAGS "" CACHE STRING "Additional compiler options for unit and contract tests")
