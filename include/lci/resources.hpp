@@ -115,8 +115,8 @@ class alloc_net_context_x
 /// While the call waits for the other ranks it makes progress on the devices that exist, so they
 /// need no further call of this rank to get what it has sent, if the bootstrap can wait in steps;
 /// otherwise only before it waits, for at most a second. Handlers do not run meanwhile; what is for
-/// them waits for the next progress(). Devices that the program uses by the net_* calls, or has not
-/// used yet, are left alone.
+/// them waits for the next progress(). Devices that the program has not used yet or has used only
+/// by the net_* calls, and those on which such calls are under way, are left alone.
 ///
 /// A net context can hold 1024 devices at a time, or 128 if some of its ranks share memory; more
 /// are a backend_error that says so. Network resources of a freed device, such as its
