@@ -73,7 +73,7 @@ inline uint64_t checksum_of_file(const std::string& name) {
 uint64_t checksum_by_kernel(const lci::buffer& memory);  // file_checksum.cu
 #endif
 
-// how: set, who added up.
+// how: set to the name of what computed it.
 inline uint64_t checksum_of_memory(const lci::buffer& memory, std::string& how) {
   if (!memory.is_gpu()) {
     how = "the processor";

@@ -1,9 +1,9 @@
 // How bytes of a file get into memory: io_uring where the program was built with liburing and the
 // kernel allows it, cuFile for GPU memory where its library is found, else threads that call
-// pread(). To be taken along by other programs together with file_ring.hpp. Threads: an engine has
-// one user at a time. Always true: every read that was started is reported once, with its whole
-// size, the bytes up to the end of the file, or a negative errno value. What is thrown while an
-// engine is made, in a thread of its own too, is thrown to who makes it.
+// pread(). You can copy this file into other programs, together with file_ring.hpp. Threads: an
+// engine has one user at a time. Always true: every read that was started is reported once, with
+// its whole size, the bytes up to the end of the file, or a negative errno value. The caller that
+// makes an engine gets its exceptions, those of the engine's threads included.
 #pragma once
 
 #include <dlfcn.h>
@@ -28,7 +28,7 @@
 #endif
 
 struct file_read {
-  size_t slot = 0;  // names it in the answer
+  size_t slot = 0;  // names the read when its end is reported
   char* to = nullptr;
   size_t size = 0;
   uint64_t offset = 0;  // in the file
@@ -48,7 +48,7 @@ class file_engine_t {
   virtual std::string describe() const = 0;
 };
 
-// Threads that read; what a read is, the caller says: pread() or a call like it.
+// Threads that read by a function of the caller: pread() or a call like it.
 class threads_engine_t : public file_engine_t {
  public:
   // read: into memory, size, offset; bytes, 0 at the end of the file, or a negative errno value.
@@ -200,7 +200,7 @@ class uring_engine_t : public file_engine_t {
       hand_over();
       io_uring_cqe* entry = nullptr;
       const bool must = wait && done.size() == before;
-      // Of reads that the kernel has not taken no answer comes.
+      // Reads that the kernel has not accepted are never reported.
       const bool can_sleep = must && io_uring_sq_ready(&ring_) < under_way_;
       const int error =
           can_sleep ? io_uring_wait_cqe(&ring_, &entry) : io_uring_peek_cqe(&ring_, &entry);
@@ -255,8 +255,8 @@ class uring_engine_t : public file_engine_t {
 };
 #endif
 
-// NVIDIA's GPUDirect Storage, without its headers. It reads into GPU memory without staging where
-// the file system can, and says itself how it got there.
+// NVIDIA's GPUDirect Storage, without its headers. It reads into GPU memory, without staging where
+// the file system supports that.
 class cufile_library_t {
  public:
   // Throws std::runtime_error.

@@ -1,8 +1,9 @@
 // A ring of requests that read a file into memory, host or GPU: prepare several, submit them at
 // once, wait for those that have ended. GPU memory is filled through pinned slots, one a request,
-// and a copy engine, so reads and copies overlap; cuFile needs no slots. To be taken along by other
-// programs together with file_engines.hpp. Threads: one at a time. Always true: a request that
-// was submitted is reported once, even if its copy fails; until then its memory is the ring's.
+// and a copy engine, so reads and copies overlap; cuFile needs no slots. You can copy this file
+// into other programs, together with file_engines.hpp. Threads: one at a time. Always true: a
+// request that was submitted is reported once, even if its copy fails; until then its memory is the
+// ring's.
 #pragma once
 
 #include <cstddef>
@@ -56,7 +57,7 @@ class file_ring {
     try {
       std::vector<file_result> rest;
       while (under_way() != 0) wait(rest, 1);
-    } catch (...) {  // nobody is left to tell; the ends of the engine and the copier wait, too
+    } catch (...) {  // a destructor cannot report it; engine and copier also wait at their ends
     }
     engine_.reset();
     copier_.reset();
@@ -150,7 +151,7 @@ class file_ring {
       give_back(one.slot, out);
     }
   }
-  // False: it cannot be copied, and this request alone has failed: others were read as well.
+  // False: it cannot be copied. Only this request has failed; others were read as well.
   bool start_copy(size_t number) {
     slot_t& slot = slots_[number];
     try {
@@ -169,7 +170,7 @@ class file_ring {
     try {
       if (must) copier_->wait(slots_[copying_.front()].copy);
       ended = copier_->ended();
-    } catch (const std::exception&) {  // which of them have failed, it does not say
+    } catch (const std::exception&) {  // the exception does not say which of them have failed
       for (const size_t slot : copying_) slots_[slot].bytes = -EIO;
       ended = slots_[copying_.back()].copy;
     }
@@ -197,8 +198,8 @@ class file_ring {
   std::unique_ptr<file_engine_t> engine_;
 };
 
-// All of [offset, offset + size) of the file to `to`, in pieces. The bytes that there were; throws
-// std::runtime_error.
+// Reads [offset, offset + size) of the file to `to`, in pieces. Returns the number of bytes that
+// the file had there; throws std::runtime_error.
 inline uint64_t read_by_ring(file_ring& ring, char* to, uint64_t size, uint64_t offset,
                              size_t piece) {
   uint64_t next = 0, got = 0;

@@ -1,10 +1,10 @@
 // A daemon that reads files straight into another process's memory, in a GPU if there is one: the
 // client makes a buffer and sends its handle with the name of a file; the daemon maps the buffer
-// and fills it. No launcher and no rank: the two know nothing but a socket.
+// and fills it. There is no launcher and no rank: the two share only a socket.
 //
 //   file_to_gpu [FILE] [--engine E] [--depth N] [--threads N] [--piece BYTES] [--host]
 //       both sides, the daemon as a child; without FILE a file of 64 MiB is made
-//   file_to_gpu --daemon SOCKET [...]      the daemon alone, for one client after the other
+//   file_to_gpu --daemon SOCKET [...]      the daemon alone, serving one client after the other
 //   file_to_gpu --client SOCKET FILE [--host]
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -44,7 +44,7 @@ struct fd_t {
 [[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what); }
 [[noreturn]] void fail_errno(const std::string& what) { fail(what + ": " + std::strerror(errno)); }
 
-// Strings over the socket; empty: the other end is gone.
+// Strings over the socket; empty: the other end has closed it.
 void say(int fd, const std::string& text) {
   const uint64_t size = text.size();
   if (send(fd, &size, sizeof(size), MSG_NOSIGNAL) != sizeof(size) ||
@@ -99,7 +99,7 @@ void serve(int peer, const settings& s) {
   }
 }
 
-// The client's side: memory, request, and whether the right bytes arrived.
+// The client's side: makes memory, sends the request, checks the bytes that arrive.
 int use(int daemon, const settings& s) {
   struct stat about {};
   if (stat(s.file.c_str(), &about) != 0) fail_errno(s.file);
@@ -108,11 +108,11 @@ int use(int daemon, const settings& s) {
   std::string why_not;
   const bool is_gpu = !s.on_host && lci::gpu_available(why_not);
   if (!is_gpu) std::printf("host memory%s%s\n", why_not.empty() ? "" : ": ", why_not.c_str());
-  // Some systems let no process take the descriptor of GPU memory out of another: then a thread
-  // gives it.
+  // Some systems let no process fetch the descriptor of GPU memory from another one. There, a
+  // thread of this process sends it.
   if (is_gpu) lci::buffer::serve();
   lci::buffer memory = lci::buffer::create(size, is_gpu ? 0 : lci::buffer::HOST);
-  // The daemon has a working directory of its own.
+  // The daemon may run in another working directory.
   say(daemon, std::filesystem::absolute(s.file).string());
   say(daemon, memory.export_handle());
   const std::string answer = hear(daemon);
@@ -127,7 +127,7 @@ int use(int daemon, const settings& s) {
   return is_same ? 0 : 1;
 }
 
-// A file of its own that ends with the program.
+// A temporary file that is removed at the end of the program.
 std::string make_file() {
   const int fd = memfd_create("file_to_gpu", 0);
   if (fd < 0) fail_errno("memfd_create");
@@ -140,7 +140,8 @@ std::string make_file() {
   return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(fd);
 }
 
-// Both sides; the fork is before anything of CUDA, which does not work in a child.
+// Both sides. The fork comes first, because CUDA does not work in the child of a process that uses
+// it.
 int both(settings s) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) fail_errno("socketpair");

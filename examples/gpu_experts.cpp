@@ -1,10 +1,10 @@
 // A layer of a mixture of experts: lcrun -n 4 gpu_experts [tokens] [width] [cpu]
 //
 // Each process holds some tokens, vectors of `width` numbers, and one expert. Each token goes to
-// two experts, which may be anywhere; their answers come back and are added. One kernel does it
-// all: it puts tokens into the experts' memory (dispatch), its expert answers what has arrived, and
-// puts the answers back (combine). Signals count what has arrived. The result is compared with the
-// same layer computed by one process.
+// two experts, in any process; their answers come back and are added. One kernel does all of it: it
+// puts tokens into the experts' memory (dispatch), its expert computes answers for the tokens that
+// have arrived, and puts them back (combine). Signals count the arrivals. The result is compared
+// with the same layer computed by one process.
 #include <cmath>
 
 #include "kernel.hpp"
@@ -14,8 +14,7 @@ namespace {
 namespace gpu = lci::gpu;
 constexpr int CHOICES = 2;  // experts of a token
 
-// Which experts a token goes to, and how much their answers count: made up, but the same
-// everywhere.
+// The experts of a token, and the weights of their answers: invented, but the same on all ranks.
 ANYWHERE inline int expert_of(int source, int token, int choice, int n) {
   return (source * 7 + token * 3 + choice * (1 + token % 5) + token / 4) % n;
 }
@@ -25,21 +24,21 @@ ANYWHERE inline float weight_of(int token, int choice) {
 ANYWHERE inline float value_of(int source, int token, int i) {
   return float(source) + 0.5f * float(token % 8) + 0.25f * float(i % 4);
 }
-// What expert `e` makes of a number.
+// The answer of expert `e` for a number.
 ANYWHERE inline float answer_of(int e, float x) { return x * float(e + 1) + 1.0f; }
 
 // Rows of `width` numbers. A row for source s, token t and choice c lies at the same place in each
-// rank's memory: what arrives at an expert needs no place to be agreed on.
+// rank's memory, so the ranks need not agree on places.
 struct layer_t {
   gpu::endpoint_t endpoint;
   int me, n, tokens, width;
   const float* own;  // tokens rows
   gpu::key_t own_key;
-  float* arrived;                // n * tokens * CHOICES rows: what this expert got
+  float* arrived;                // n * tokens * CHOICES rows: tokens for this expert
   const gpu::key_t* arrived_of;  // of each rank
-  float* answered;               // as many: what this expert answers
+  float* answered;               // as many: the answers of this expert
   gpu::key_t answered_key;
-  float* returned;  // tokens * CHOICES rows: answers for the own tokens
+  float* returned;  // tokens * CHOICES rows: answers for this rank's tokens
   const gpu::key_t* returned_of;
   uint64_t* signals;  // [0, n): tokens from each source; [n, 2 n): answers from each expert
   const gpu::key_t* signals_of;
@@ -50,7 +49,7 @@ struct layer_t {
   ANYWHERE int slot(int source, int token, int choice) const {
     return (source * tokens + token) * CHOICES + choice;
   }
-  // How many rows source sends to expert.
+  // The number of rows that `source` sends to `expert`.
   ANYWHERE uint64_t rows(int source, int expert) const {
     uint64_t count = 0;
     for (int t = 0; t < tokens; ++t)

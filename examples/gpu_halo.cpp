@@ -1,8 +1,8 @@
 // A rod of cells in GPU memory, cut into pieces: lcrun -n 4 gpu_halo [width of the halo] [steps]
 //
 // Before each step a process needs the edges of the pieces to its left and right. The neighbours
-// write them from their GPUs into our memory, and a counter here counts their arrivals: put with
-// signal, with keys that all processes have exchanged at the start.
+// write them from their GPUs into this process's memory, and a counter here counts the arrivals:
+// put with signal, with keys that all processes have exchanged at the start.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -58,19 +58,19 @@ int exchange(piece_t& piece, int steps) {
   lci::comp_t from[] = {lci::alloc_counter(), lci::alloc_counter()};
   const lci::rcomp_t signals[] = {lci::register_rcomp(from[LEFT]),
                                   lci::register_rcomp(from[RIGHT])};
-  // Also shows that all others have come this far.
+  // No rank gets past this call before all have reached it.
   lci::allgather(mine, keys.data(), sizeof(mine));
   int wrong = 0;
   for (int step = 0; step < steps; ++step) {
     for (side_t side : {LEFT, RIGHT}) {
-      const side_t there = side == LEFT ? RIGHT : LEFT;  // our left edge is its right halo
+      const side_t there = side == LEFT ? RIGHT : LEFT;  // this left edge is its right halo
       char* const edge = piece.now(step) + piece.edge(side);
       piece.gpu.write(edge, cells(me, side, step, piece.width));
       lci::post_put_x put(neighbour[side], edge, piece.bytes(), lci::COMP_NULL, piece.halo(there),
                           keys[2 * size_t(neighbour[side]) + size_t(step % 2)]);
       put.mr(piece.regions[step % 2]).remote_comp(signals[there])();
     }
-    // A neighbour may be one step ahead of us, but then it writes to the other moment.
+    // A neighbour may be one step ahead, but then it writes to the other moment.
     for (side_t side : {LEFT, RIGHT}) {
       while (lci::counter_get(from[side]) <= step) lci::progress();
       const cells_t got = piece.gpu.read<double>(piece.now(step) + piece.halo(side), piece.width);

@@ -1,8 +1,8 @@
 // Kernels that exchange 1024 bytes by themselves, in eight steps: lcrun -n 2 gpu_interchange [cpu]
 //
-// Without a GPU, or with "cpu", threads make the calls that the kernel would. Alone, a process
-// sends to itself. Who knows RDMA from GPU kernels finds here what else takes queue pairs,
-// doorbells and completion queues.
+// Without a GPU, or with "cpu", threads make the calls that the kernel would make. A single process
+// sends to itself. With RDMA interfaces for GPU kernels the same takes queue pairs, doorbells and
+// completion queues.
 #include "kernel.hpp"
 
 namespace {
@@ -20,13 +20,13 @@ struct report_t {
 struct interchange_t {
   gpu::endpoint_t endpoint;
   int to, from;
-  gpu::place_t source, target, signal;  // of the next rank, but for the source
+  gpu::place_t source, target, signal;  // the last two in memory of the next rank
   const unsigned char* arrived;
   const uint64_t* signals;
   report_t* report;
 
   ANYWHERE void operator()(thread_t me) const {
-    // The data, and behind it a signal: who sees the signal sees the data.
+    // The data, followed by a signal: a rank that sees the signal sees the data.
     gpu::status s = gpu::put_signal<gpu::block>(endpoint, to, target, source, SIZE, signal, 1,
                                                 gpu::signal_op::add);
     if (s == gpu::status::ok) s = gpu::quiet<gpu::block>(endpoint, to);

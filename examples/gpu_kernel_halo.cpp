@@ -31,7 +31,7 @@ struct halo_t {
   const uint64_t* signals;          // from LEFT, from RIGHT
   int* result;
 
-  // The edge on that side goes to the other halo cell of that neighbour.
+  // The edge on that side goes to the halo cell on the opposite side of that neighbour.
   ANYWHERE gpu::status send(side_t side, int now) const {
     const uint64_t edge = side == LEFT ? 1 : uint64_t(cells);
     const uint64_t halo = side == LEFT ? uint64_t(cells) + 1 : 0;
@@ -51,7 +51,7 @@ struct halo_t {
       s = send(LEFT, now);
       if (s == gpu::status::ok) s = send(RIGHT, now);
       for (int i = 2 + me.thread; i < cells; i += me.threads) compute(now, i);
-      // A neighbour may be a step ahead of us, but then it writes the other moment.
+      // A neighbour may be one step ahead, but then it writes the other moment.
       for (int side : {LEFT, RIGHT}) {
         if (s == gpu::status::ok)
           s = gpu::wait_until<gpu::block>(endpoint, signals + side, gpu::comparison::greater_equal,
@@ -68,7 +68,7 @@ struct halo_t {
   }
 };
 
-// The same by one process, without messages.
+// The same computation by one process, without messages.
 std::vector<double> reference(int pieces, int cells, int steps) {
   const int n = pieces * cells;
   std::vector<double> now(static_cast<size_t>(n)), next(now);
@@ -111,7 +111,7 @@ int run(processor_t& processor, int cells, int steps) {
       for (int m : {0, 1})
         kernel.theirs[side][m] = processor.read(moments[m]->keys_of, size_t(n))[size_t(to)];
     }
-    lci::barrier();  // all have filled theirs
+    lci::barrier();  // all ranks have filled their cells
     processor.run(1, processor.threads(256), kernel, endpoint);
     const std::vector<double> got = processor.read(kernel.at[steps % 2], length);
     const std::vector<double> all = reference(n, cells, steps);

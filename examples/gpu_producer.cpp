@@ -38,9 +38,9 @@ struct producer_t {
   }
 };
 
-std::atomic<uint64_t> sum{0};  // of what active messages have brought
+std::atomic<uint64_t> sum{0};  // of the values in active messages
 
-// Collective. A kernel that has failed has not sent all: the next rank would wait for ever.
+// Collective. A kernel that has failed has not sent everything: the next rank would wait forever.
 void leave_if_one_failed(int mine) {
   std::vector<int> all;
   all.resize(size_t(lci::get_rank_n()));
@@ -50,7 +50,7 @@ void leave_if_one_failed(int mine) {
   std::printf("rank %d: its kernel has ended: %s\n", lci::get_rank_me(),
               gpu::text_of(gpu::status(mine)));
   std::fflush(stdout);
-  lci::barrier();  // all have said it
+  lci::barrier();  // all have printed their message
   std::_Exit(1);   // receives are still posted, into memory that cannot be freed
 }
 
@@ -70,7 +70,7 @@ int run(processor_t& processor, uint64_t items) {
   for (uint64_t i = 0; i < items; ++i)
     lci::post_recv_x((me + n - 1) % n, &got[i], sizeof(item_t), i, received).allow_done(false)();
   int* const result = processor.allocate<int>(1);
-  lci::barrier();  // all handlers are there
+  lci::barrier();  // all handlers are registered
   processor.run(4, processor.threads(64),
                 producer_t{endpoint, (me + 1) % n, items, counted, result}, endpoint);
   leave_if_one_failed(processor.read(result, 1)[0]);

@@ -39,8 +39,8 @@ void by_messages(band_t& band) {
 }
 
 // Way 2. Every process publishes the keys of its two arrays. The neighbours then write into them,
-// and for each neighbour a counter here counts the writes. A neighbour may be one step ahead of us,
-// but then it writes to the other array, and it gets no further without a row from here.
+// and for each neighbour a counter here counts the writes. A neighbour may be one step ahead, but
+// then it writes to the other array, and it cannot continue without a row from this process.
 void by_puts(band_t& band) {
   lci::mr_t regions[2];
   lci::rmr_t keys[2];
@@ -53,8 +53,8 @@ void by_puts(band_t& band) {
   lci::comp_t from_above = lci::alloc_counter(), from_below = lci::alloc_counter();
   const lci::rcomp_t for_above = lci::register_rcomp(from_above);
   const lci::rcomp_t for_below = lci::register_rcomp(from_below);
-  // Also shows that all others have come this far and registered their counters under the same
-  // numbers.
+  // No rank gets past this call before all have reached it, so all have registered their counters,
+  // under the same numbers.
   lci::allgather(keys, all_keys.data(), sizeof(keys));
   for (int step = 0; step < steps; ++step) {
     for (const neighbour_t& to : plate::neighbours(me, n)) {
@@ -107,7 +107,7 @@ int main(int argc, char** argv) {
     if (lci::get_rank_me() == 0)
       std::fputs("usage: halo_exchange [size] [steps]: a row for each process, steps >= 0\n",
                  stderr);
-    lci::barrier();  // it is said before the first process ends, and with it the job
+    lci::barrier();  // the message is printed before the first process, and with it the job, ends
     lci::g_runtime_fina();
     return 2;
   }

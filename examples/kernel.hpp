@@ -35,7 +35,7 @@ __global__ void run_body(Body body) {
 }
 #endif
 
-// All threads of the block have come this far, and see what the others wrote.
+// Returns once all threads of the block have called it; each then sees what the others wrote.
 ANYWHERE inline void sync_block() {
 #ifdef __CUDA_ARCH__
   __syncthreads();
@@ -125,7 +125,7 @@ class processor_t {
   }
 
   // Calls body(thread_t) in every thread of a kernel, and makes progress until it has ended. An
-  // exception of progress ends the kernel too, through the endpoint, and is thrown on. All blocks
+  // exception of progress ends the kernel too, through the endpoint, and is rethrown. All blocks
   // run at once if they fit on the GPU.
   template <class Body>
   void run(int blocks, int threads, const Body& body, lci::gpu::endpoint_t endpoint) {
@@ -140,7 +140,7 @@ class processor_t {
     };
 #ifdef __CUDACC__
     if (is_gpu()) {
-      lci::check_gpu_endpoint(endpoint);  // or it is an error of the kernel, which says less
+      lci::check_gpu_endpoint(endpoint);  // a kernel on a wrong GPU would give a worse error
       run_body<<<blocks, threads, 0, stream_>>>(body);
       must(cudaGetLastError(), "the launch of the kernel");
       cudaError_t e;

@@ -1,6 +1,6 @@
 // Two programs of a disaggregated inference service, without a job: prefill computes the pages of a
-// key/value cache and hands them to decode, which checks each as soon as it is told that it is
-// there. In the middle prefill is killed; a new one reads which pages have come and sends the rest.
+// key/value cache and writes them to decode, which checks each one as soon as a notification names
+// it. Halfway prefill is killed; a new one reads which pages have arrived and sends the rest.
 //
 //   kv_handoff [pages] [largest page in KiB] [gpu]
 //
@@ -135,8 +135,8 @@ int prefill(const plan& all, bool on_gpu) {
   return 0;
 }
 
-// Everybody on the machine can read a command line, and the URL has the secret: the texts go
-// through a pipe, which holds them until they are read.
+// Every user of the machine can read a command line, and the URL contains the secret. So the texts
+// go through a pipe, which holds them until they are read.
 pid_t start_prefill(const plan& all, std::size_t largest, bool on_gpu, const std::string& texts) {
   const std::string pages = std::to_string(all.pages()), kib = std::to_string(largest / 1024);
   int ends[2];

@@ -14,8 +14,8 @@ namespace {
 
 enum class kind_t { am, sendrecv, put, get };
 constexpr char HEAD[] = "%9s %22s %22s %22s %22s\n", CELL[] = " %8.2f us %5.0f MB/s";
-lci::comp_t arrived;  // counts what has come from the peer or was fetched from it
-lci::comp_t sent;     // counts what has left, whose buffer may be reused
+lci::comp_t arrived;  // counts messages from the peer, and gets that have completed
+lci::comp_t sent;     // counts operations whose buffer may be reused
 lci::rcomp_t for_am, for_put;
 lci::rmr_t remote;  // the peer's `incoming`
 std::vector<char> outgoing, incoming;
@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
   me = lci::get_rank_me(), peer = 1 - me;
   if (lci::get_rank_n() != 2) {
     if (me == 0) std::fputs("start two processes: lcrun -n 2 latency\n", stderr);
-    lci::barrier();  // it is said before the first process ends, and with it the job
+    lci::barrier();  // the message is printed before the first process, and with it the job, ends
     lci::g_runtime_fina();
     return 1;
   }

@@ -27,7 +27,7 @@ void on_totals(lci::status_t message) {
   words::add_text(counted, {static_cast<char*>(message.get_buffer()), message.get_size()});
   messages += message.get_tag();
   ++reports;
-  std::free(message.get_buffer());  // the memory of any other active message belongs to us
+  std::free(message.get_buffer());  // the receiver owns the memory of any other active message
 }
 
 // The packet being filled for one process.
@@ -39,7 +39,7 @@ class outbox_t {
     if (used_ + word.size() + 1 > lci::get_max_bcopy_size()) flush();
     while (packet_ == nullptr) {
       packet_ = static_cast<char*>(lci::get_upacket());
-      // None left: packets come back as messages leave, and that needs progress.
+      // None is left: packets return when messages have been sent, which needs progress.
       if (packet_ == nullptr) lci::progress();
     }
     word.copy(packet_ + used_, word.size());
@@ -49,7 +49,7 @@ class outbox_t {
 
   void flush() {
     if (packet_ == nullptr) return;
-    // "Retry" means that nothing happened. After any other result the packet is no longer ours.
+    // "Retry" means that nothing happened. After any other result the library owns the packet.
     while (lci::post_am(rank_, packet_, used_, lci::COMP_NULL_RETRY, remote_).is_retry()) {
       lci::progress();
     }

@@ -27,7 +27,8 @@ inline constexpr const char* USUAL_TEXTS = "/usr/share/common-licenses";
 
 inline bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 
-// The text of all named files; without names, of the usual ones. Throws what says which is missing.
+// The text of all named files, or of a default directory. Throws an error that names a missing
+// file.
 inline std::string read_text(std::vector<std::string> files) {
   if (files.empty()) {
     for (const auto& entry : std::filesystem::directory_iterator(USUAL_TEXTS)) {
