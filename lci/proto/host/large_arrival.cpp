@@ -26,6 +26,8 @@ LCI_COLD net::verdict start_arrival(host_context& host, int rank, const wire::rt
   };
   if (to.comp == nullptr) {
     drop_message(engine, rank, request.rcomp);
+    // The sender waits for an answer.
+    engine.say(rank, wire::kind::drop_send, wire::drop{request.sender, 0, 0});
     return is_over();
   }
   const std::uint32_t serial = to.comp->attr.serial;  // the allocator may run code that frees it

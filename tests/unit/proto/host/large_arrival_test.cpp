@@ -129,6 +129,19 @@ TEST_F(large_arrival, object_taken_back_while_they_wait__they_are_dropped_and_ot
   EXPECT_FALSE(w_.thrown.empty()) << "somebody is told";
 }
 
+// Both ends hear of it; the send does not wait for ever.
+TEST_F(large_arrival, for_nobody__fails_at_both_ends) {
+  taker to;
+  const lci::rcomp_t number = w_[1].core.rcomps.add(&to);
+  w_[1].core.rcomps.remove(number);
+  post(1, number);
+  w_.step(50);
+  EXPECT_EQ(w_.thrown.size(), 2u);
+  EXPECT_EQ(w_[0].queues->host.rendezvous.sends.size(), 0u);
+  EXPECT_EQ(w_[0].queues->engine().open.sum(), 0);
+  EXPECT_TRUE(sender_.seen.empty()) << "objects of what failed are not signalled";
+}
+
 TEST(large_arrival_no_memory, each_allocation_in_turn__they_all_come) {
   using namespace lci::test::no_memory;
   for_each_allocation([](std::uint64_t n) {
