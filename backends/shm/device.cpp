@@ -45,6 +45,8 @@ inline std::size_t device::look_at_lanes(net::sink& to, std::size_t max,
   if (!queues.in.is_idle() || queues.flow.is_busy()) return poll_on(to, max, me);
   if (queues.in.is_to_settle()) return settle(me);
   queues.polling.leave_brief(&me);
+  // docs/decisions/0069-one-look-at-a-time.md
+  base::wait_for_loads();
   return 0;
 }
 

@@ -71,6 +71,15 @@ inline void prefetch_for_write(const void* p) noexcept {
 #endif
 }
 
+// Goes on once all loads before have their values, where the processor has a cheap instruction for
+// it. Orders nothing for other threads. Without it a loop that looks for something is executed
+// several times ahead, and all of that is thrown away when the line that it looks at changes.
+inline void wait_for_loads() noexcept {
+#if defined(__x86_64__)
+  asm volatile("lfence" ::: "memory");
+#endif
+}
+
 constexpr std::size_t align_up(std::size_t n, std::size_t to) noexcept {
   return (n + to - 1) / to * to;
 }
