@@ -278,7 +278,7 @@ void event_queue::take_note(net::sink& to, const note& what, connection& from) n
     case note::kind::row:
     case note::kind::no_row:
     case note::kind::ask_again:
-      return keys_.settle(from.rank, what);
+      return keys_.settle(from.rank, what, index());
     case note::kind::withdrawn:
       return keys_.withdraw(from.rank, name);
     case note::kind::flush: {

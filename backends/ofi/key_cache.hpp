@@ -21,11 +21,11 @@ class key_cache final
       : net::connected::key_cache<key_cache, note, net::connected::key_request, device_queues>(
             ranks, polls) {}
 
-  // The peer's answer: row, no_row or ask_again.
-  void settle(int rank, const note& said) noexcept {
+  // The peer's answer, over that device: row, no_row or ask_again.
+  void settle(int rank, const note& said, int device) noexcept {
     const std::lock_guard lock(lock_);
     const net::remote_key name{said.slot, said.generation};
-    if (!settle_locked(rank, name) || said.what == note::kind::ask_again) return;
+    if (!settle_locked(rank, name, device) || said.what == note::kind::ask_again) return;
     keep_locked(rank, name, said.what == note::kind::row ? std::optional(said) : std::nullopt);
   }
 

@@ -27,7 +27,8 @@ class fabric final : public net::fabric {
   using net::fabric::make_device;
   std::unique_ptr<net::device> make_device(int index, net::device_config& config) override;
   void connect(int rank) noexcept override { peers_.connect(rank); }
-  net::remote_view check_remote(int rank, net::remote_key key) noexcept override {
+  using net::fabric::check_remote;
+  net::remote_view check_remote(int rank, net::remote_key key, int /*device*/) noexcept override {
     return peers_.check_remote(rank, key);
   }
   std::byte* reach(int rank, std::uint64_t place, std::size_t size) noexcept override;

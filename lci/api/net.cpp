@@ -138,7 +138,8 @@ error_t post(const net_post_args& a, net_opcode_t opcode,
   } else {
     api::check_rmr(a.rmr, a.rank, to.end.device.owner().core);
     net::remote_view there;
-    if (!api::check_remote({a.rank, a.rmr, a.offset, a.size, "offset"}, *network.fabric, there))
+    if (!api::check_remote({a.rank, a.rmr, a.offset, a.size, "offset"},
+                           to.end.device.queues.engine(), there))
       return errorcode_t::retry_nomem;
   }
   proto::network_key key;

@@ -7,6 +7,7 @@
 #include "lci/handles.hpp"
 #include "lci/net/backend.hpp"
 #include "lci/proto/engine/core.hpp"
+#include "lci/proto/engine/progress_engine.hpp"
 
 namespace lci::api {
 
@@ -35,10 +36,11 @@ struct remote_span {
 [[noreturn]] LCI_COLD void throw_out_of_region(const remote_span& at, std::size_t region);
 
 // Fills `view`. False: the peer is not connected yet, so its registrations cannot be seen; the
-// connection is being made. Throws for a key that names nothing, and for a range outside the
-// region.
-inline bool check_remote(const remote_span& at, net::fabric& fabric, net::remote_view& view) {
-  view = fabric.check_remote(at.rank, key_of(at.rmr));
+// connection of that device is being made. Throws for a key that names nothing, and for a range
+// outside the region.
+inline bool check_remote(const remote_span& at, const proto::progress_engine& engine,
+                         net::remote_view& view) {
+  view = engine.fabric.check_remote(at.rank, key_of(at.rmr), engine.index);
   using answer = net::remote_view::answer;
   if (view.what == answer::not_connected) return false;
   if (view.what == answer::unknown_key) throw_unknown_key(at);

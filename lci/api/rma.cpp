@@ -26,12 +26,11 @@ status_t post_rma(const post_args& a, proto::news what, Start&& start) {
     // Before the first contact the bounds cannot be checked, and a wrong post must throw here and
     // not later, so it waits for the contact even if it may not be refused.
     net::remote_view there;
-    net::fabric& fabric = *end.device.context.fabric;
     const api::remote_span at{a.rank, a.rmr, a.remote_disp, a.size, "remote_disp"};
-    if (!api::check_remote(at, fabric, there)) {
+    if (!api::check_remote(at, queues.engine(), there)) {
       if (may_retry) return errorcode_t::retry_nomem;
       api::waiting wait(queues);
-      while (!api::check_remote(at, fabric, there)) {
+      while (!api::check_remote(at, queues.engine(), there)) {
         wait.progress([&]() noexcept {
           return base::waiting_call{"first contact", nullptr, a.rank};
         });

@@ -297,7 +297,10 @@ class fabric {
   // Starts a connection if there is none yet; does not wait. Posts do this themselves.
   virtual void connect(int rank) noexcept = 0;
   // Looks up bounds of a peer's registration, so that a wrong put throws where it is posted.
-  virtual remote_view check_remote(int rank, remote_key key) noexcept = 0;
+  // device: the index of the one on which that is. What is not known yet is asked for over it
+  // alone, since nobody may poll another one, here or there.
+  virtual remote_view check_remote(int rank, remote_key key, int device) noexcept = 0;
+  remote_view check_remote(int rank, remote_key key) noexcept { return check_remote(rank, key, 0); }
   // The bytes of a peer's arena at that place, where this network maps them; null where it does
   // not.
   virtual std::byte* reach(int /*rank*/, std::uint64_t /*place*/, std::size_t /*size*/) noexcept {

@@ -58,8 +58,9 @@ class routed_fabric final : public fabric {
   // config: of the remote one, whose queues have sizes.
   std::unique_ptr<device> make_device(int index, device_config& config) override;
   void connect(int rank) noexcept override { at(rank).connect(rank); }
-  remote_view check_remote(int rank, remote_key key) noexcept override {
-    return at(rank).check_remote(rank, key);
+  using fabric::check_remote;
+  remote_view check_remote(int rank, remote_key key, int device) noexcept override {
+    return at(rank).check_remote(rank, key, device);
   }
   std::byte* reach(int rank, std::uint64_t place, std::size_t size) noexcept override {
     return at(rank).reach(rank, place, size);

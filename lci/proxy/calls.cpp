@@ -117,11 +117,10 @@ mr_impl_t& find_own_region(runtime_impl_t& owner, const rmr_t& rmr) {
 
 // What the owner's table says of a region. Makes progress until the owner was met.
 net::remote_view look_up(device_impl_t& device, const rmr_t& rmr, int rank) {
-  net::fabric& fabric = *device.context.fabric;
   net::remote_view there;
   const api::remote_span at{rank, rmr, 0, 0, "offset"};
   api::waiting wait(device.queues);
-  while (!api::check_remote(at, fabric, there)) {
+  while (!api::check_remote(at, device.queues.engine(), there)) {
     wait.progress([&]() noexcept { return base::waiting_call{"first contact", nullptr, rank}; });
     device.queues.engine().watch.check(rank);
   }

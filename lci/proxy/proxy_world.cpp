@@ -172,7 +172,7 @@ answer proxy_world::poll_data() noexcept {
           net::remote_view there;
           const api::remote_span all{rank_, remote_.rmr, offset_, data_.length, "offset"};
           api::check_rmr(remote_.rmr, rank_, device_.owner().core);
-          if (!api::check_remote(all, *device_.context.fabric, there)) return UNDER_WAY;
+          if (!api::check_remote(all, device_.queues.engine(), there)) return UNDER_WAY;
         }
         const status_t status = post(is_put_, p->at, p->length, region_of(p->key));
         if (status.is_retry()) return UNDER_WAY;
@@ -194,7 +194,8 @@ answer proxy_world::poll_data() noexcept {
 
 // They end in any order, and count in that in which they began.
 void proxy_world::set_dirty(std::uint64_t put, const rmr_t& in, std::uint64_t last) noexcept {
-  const net::remote_view there = device_.context.fabric->check_remote(rank_, api::key_of(in));
+  const net::remote_view there =
+      device_.context.fabric->check_remote(rank_, api::key_of(in), device_.number);
   const bool is_host = there.kind == mem::mem_kind::host;
   if (is_dirty_ && (is_host == is_dirty_host_ ? put < dirty_put_ : is_dirty_host_)) return;
   is_dirty_ = true;

@@ -143,7 +143,8 @@ class opened_ranks : public testing::Test {
       for (const std::size_t hears : {0u, 1u}) {
         const net::remote_key key = g.at(1).expose(there.data(), there.size());
         const auto is_known = [&] {
-          return at(0).check_remote(1, key).what == net::remote_view::answer::ok;
+          const net::remote_view seen = at(0).check_remote(1, key, static_cast<int>(asks));
+          return seen.what == net::remote_view::answer::ok;
         };
         for (int i = 0; i < 1000 && !is_known(); ++i) poll_over(g, asks);
         // What the owner is told comes over that device alone, too.

@@ -182,5 +182,38 @@ TEST(rma, network_semantic__means_arrived) {
   }
 }
 
+// The ranks have met on the world's device, which nobody polls meanwhile: what a put has to ask its
+// target is asked on the put's own device.
+TEST(rma, first_post__on_a_device_of_its_own) {
+  window memory(1);
+  inbox box;
+  lci::device_t mine = lci::alloc_device();
+  barrier();
+  owned_comp sent(lci::alloc_counter());
+  char value = 5;
+  lci::status_t answer;
+  constexpr int MOST = 4'000'000;
+  const auto round = [&] { lci::progress_x().device(mine)(); };
+  for (int i = 0; i < MOST; ++i) {
+    answer = lci::post_put_x(world().next(), &value, 1, sent, 0, memory.rmr(world().next()))
+                 .device(mine)
+                 .remote_comp(box.rcomp())();
+    if (!answer.is_retry()) break;
+    round();
+  }
+  EXPECT_FALSE(answer.is_retry()) << "the put never began";
+  lci::status_t got;
+  for (int i = 0; i < MOST && !got.is_done(); ++i) {
+    round();
+    got = lci::cq_pop(box.cq());
+  }
+  EXPECT_TRUE(got.is_done()) << "no signal came";
+  EXPECT_EQ(memory.bytes()[0], 5);
+  for (int i = 0; i < MOST && answer.is_posted() && lci::counter_get(sent) == 0; ++i) round();
+  EXPECT_EQ(lci::counter_get(sent), answer.is_posted() ? 1 : 0);
+  barrier();
+  lci::free_device(&mine);
+}
+
 }  // namespace
 }  // namespace interface_test

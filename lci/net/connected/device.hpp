@@ -16,6 +16,7 @@ class device final : public net::device {
   ~device() override {
     // Who has given up waiting for the rest is not there any more when it ends.
     if (!queue_.is_drained()) queue_.forget_users();
+    queue_.end_questions();
     // The next device of this index may be polled by another thread, which should not have to wait.
     queue_.leave_polling();
   }

@@ -51,6 +51,13 @@ class device_list {
     }
     if (first != nullptr) first->request(rank);
   }
+  // The same of one device, whether others have a connection or not.
+  void request(int rank, int device) noexcept {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    const auto at = static_cast<std::size_t>(device);
+    if (!lock || at >= queues_.size() || !queues_[at]) return;
+    if (queues_[at]->find(rank) == nullptr) queues_[at]->request(rank);
+  }
   // use(queue), in order, until one answers true.
   template <class Use>
   void until(Use&& use) {

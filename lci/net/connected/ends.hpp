@@ -13,14 +13,14 @@
 namespace lci::net::connected {
 
 // done: `at` is it. posted: the operation makes no sense, and the sink hears so. Else what the post
-// answers. Queues: fail_later(). Keys: find(rank, key) answers a remote_view.
+// answers. Queues: fail_later(), index(). Keys: find(rank, key, device) answers a remote_view.
 template <class Queues, class Keys>
 errorcode_t find_remote_end(Queues& queues, Keys& keys, const net_op& op,
                             remote_target& at) noexcept {
   using said = remote_view::answer;
   at = op.at;
   if (at.key != 0) return errorcode_t::done;
-  const remote_view found = keys.find(op.rank, op.remote);
+  const remote_view found = keys.find(op.rank, op.remote, queues.index());
   if (found.what == said::not_connected) return errorcode_t::retry_nomem;
   at = found.at;
   if (found.what == said::unknown_key || op.remote_offset > found.size ||

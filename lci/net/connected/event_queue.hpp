@@ -52,6 +52,8 @@ class event_queue : public Queues {
         keys_(keys),
         work_(calls.polls()) {}
   Keys& keys() noexcept { return keys_; }
+  // The device ends.
+  void end_questions() noexcept { keys_.end_of(this->index()); }
   // The next poll may come from another thread at once.
   void leave_polling() noexcept { polling_.disown(); }
   // Its connection to that rank ends, and the next look deals with that, if there is one.

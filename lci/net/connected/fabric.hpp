@@ -47,11 +47,12 @@ class fabric : public net::fabric {
   void connect(int rank) noexcept final {
     if (rank != book().rank()) self().devices().request(rank);
   }
-  remote_view check_remote(int rank, remote_key key) noexcept final {
+  using net::fabric::check_remote;
+  remote_view check_remote(int rank, remote_key key, int device) noexcept final {
     if (rank == book().rank())
       return view_of(self().config().regions->look_up({key.slot, key.generation}));
-    const remote_view found = self().keys().find(rank, key);
-    if (found.what == remote_view::answer::not_connected) connect(rank);
+    const remote_view found = self().keys().find(rank, key, device);
+    if (found.what == remote_view::answer::not_connected) self().devices().request(rank, device);
     return found;
   }
   std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind,

@@ -19,15 +19,18 @@
 
 namespace lci::net::connected {
 
-// A row that somebody has asked for.
+// A row that somebody has asked for, on one device: others may be polled by nobody, here or at the
+// peer, or not any more.
 struct key_request {
   int rank = -1;
+  int device = -1;
   remote_key name;
   bool is_sent = false;
   bool is_outdated = false;  // whatever comes may have been said before it was withdrawn
 };
 
-// Row: what a peer says of a registration. Request: derived from key_request. Queues: find(rank).
+// Row: what a peer says of a registration. Request: derived from key_request. Queues: find(rank),
+// index().
 // Driver, derived from this, has:
 //   MAY_DROP_SENT            nothing bad happens if an answer comes to a request that is forgotten;
 //                            then requests are sent without the lock
@@ -43,9 +46,9 @@ class key_cache {
   key_cache(const key_cache&) = delete;
   key_cache& operator=(const key_cache&) = delete;
 
-  // What is known; not_connected: it is asked for. An unknown key is told once, then asked for
-  // again.
-  remote_view find(int rank, remote_key name) noexcept {
+  // What is known; not_connected: it is asked for over that device. An unknown key is told once,
+  // then asked for again.
+  remote_view find(int rank, remote_key name, int device) noexcept {
     remote_view out;
     out.what = remote_view::answer::unknown_key;
     if (name.generation == 0 || !Driver::is_name(name)) return out;
@@ -58,14 +61,13 @@ class key_cache {
       return out;
     }
     try {
-      request_locked(rank, name);
+      request_locked(rank, name, device);
     } catch (...) {  // no memory now: asked again
     }
     out.what = remote_view::answer::not_connected;
     return out;
   }
-  // Asks, over connections of that device, what has to be asked. Others would be for nothing: who
-  // asked has asked for a connection of some device.
+  // Asks, over connections of that device, what has to be asked there.
   void serve(Queues& by) noexcept {
     if (open_.load(std::memory_order_relaxed) == 0) return;
     {
@@ -80,6 +82,11 @@ class key_cache {
       }
     }
     if constexpr (Driver::MAY_DROP_SENT) ask_unlocked(by);
+  }
+  // Nobody polls that device any more: what was not asked over it is not asked.
+  void end_of(int device) noexcept {
+    const std::lock_guard lock(lock_);
+    erase_locked([&](const Request& one) { return one.device == device && !one.is_sent; });
   }
   // The peer may have withdrawn anything without a word: see fabric::deregister_region(). An answer
   // to what is asked for now counts for nothing, and is asked for again then. The request stays so
@@ -132,12 +139,12 @@ class key_cache {
     one.is_sent = one.is_outdated = false;
     open_locked();
   }
-  // An answer has come. False: it is not to be kept, since nobody has asked or what it says may
-  // have been withdrawn since.
-  bool settle_locked(int rank, remote_key name) noexcept {
+  // An answer has come over that device. False: it is not to be kept, since nobody has asked or
+  // what it says may have been withdrawn since.
+  bool settle_locked(int rank, remote_key name, int device) noexcept {
     bool counts = false;
     erase_locked([&](const Request& one) {
-      if (!one.is_sent || !is_for(one, rank, name)) return false;
+      if (!one.is_sent || one.device != device || !is_for(one, rank, name)) return false;
       counts = !one.is_outdated;
       return true;
     });
@@ -178,7 +185,8 @@ class key_cache {
   }
   // Of the connection over which it could be sent now; calling: of none.
   static stage stage_of(Queues& by, const Request& one) noexcept {
-    const auto* const on = one.is_sent ? nullptr : by.find(one.rank);
+    const bool is_here = !one.is_sent && one.device == by.index();
+    const auto* const on = is_here ? by.find(one.rank) : nullptr;
     return on != nullptr ? on->state() : stage::calling;
   }
   // Each is taken for sent first: an answer, or the peer's end, may come before ask() returns.
@@ -188,7 +196,8 @@ class key_cache {
       if (self().ask(by, next)) continue;
       const std::lock_guard lock(lock_);
       for (Request& one : requests_)
-        if (one.is_sent && is_for(one, next.rank, next.name)) return reopen_locked(one);
+        if (one.is_sent && one.device == next.device && is_for(one, next.rank, next.name))
+          return reopen_locked(one);
       return;  // the peer has ended
     }
   }
@@ -203,11 +212,12 @@ class key_cache {
     }
     return false;
   }
-  void request_locked(int rank, remote_key name) {
+  void request_locked(int rank, remote_key name, int device) {
     for (const Request& one : requests_)
-      if (is_for(one, rank, name)) return;
+      if (one.device == device && is_for(one, rank, name)) return;
     Request& made = requests_.emplace_back();
     made.rank = rank;
+    made.device = device;
     made.name = name;
     if (!self().prepare(made)) return requests_.pop_back();
     open_locked();

@@ -20,11 +20,12 @@ constexpr std::size_t CONTROL_SPARES = 32;
 
 }  // namespace
 
-progress_engine::progress_engine(core& c, net::fabric& f, int index,
+progress_engine::progress_engine(core& c, net::fabric& f, int number,
                                  const net::device_config& wanted, mem::packet_pool& p,
                                  std::size_t piece)
     : shared(c),
       fabric(f),
+      index(number),
       pool(p),
       max_piece(piece),
       max_copy(std::min(p.payload_size(), f.caps().max_send) - sizeof(wire::extended_head)),
@@ -34,7 +35,7 @@ progress_engine::progress_engine(core& c, net::fabric& f, int index,
       signals(c, handlers, errors, watch),
       handlers(c.arena, p, signals, c.max_handler_depth),
       control(*this, nullptr, CONTROL_SPARES),
-      device_(f.make_device(index, config)) {
+      device_(f.make_device(number, config)) {
   polled_ = device_.get();
   base::the_rough_clock.look(base::cpu_ticks(), base::ticks_per_ms());
   control.attach(device_->make_control_endpoint());

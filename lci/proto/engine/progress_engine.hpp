@@ -111,6 +111,7 @@ class progress_engine final : public member, private peer_watch::listener {
 
   core& shared;
   net::fabric& fabric;
+  const int index;  // of the network's device
   mem::packet_pool& pool;
   const std::size_t max_piece;  // bytes of one network operation, as was wished
   // Bytes of a message that any packet here takes with its head, and any network in one piece.

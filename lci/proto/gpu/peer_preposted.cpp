@@ -120,7 +120,7 @@ peer_preposted::answer peer_preposted::make(const outgoing& out, const wire::pre
                                             transfer*& made) {
   flag_word* const word = find_word(ctx_.engine.fabric, out.rank, preposted.word);
   const net::remote_key key{preposted.region.slot, preposted.region.generation};
-  const net::remote_view view = ctx_.engine.fabric.check_remote(out.rank, key);
+  const net::remote_view view = ctx_.engine.fabric.check_remote(out.rank, key, ctx_.engine.index);
   if (word == nullptr) return answer::unreachable;
   // The request that finds the receive decides.
   if (ctx_.common.shared_gpu.pick(out.rank, out.size, false) == shared_gpu_ways::BY_HOST)

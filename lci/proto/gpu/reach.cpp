@@ -86,8 +86,8 @@ bool may_stage(context& ctx, wire::name sender, const recv_plan& plan, const std
 write_way prepare_write(context& ctx, wire::name self, send_side& side) noexcept {
   const wire::rtr& to = side.ready;
   if (to.through.count != 0 || ctx.common.gpus.running() == nullptr) return write_way::ready;
-  const net::remote_view view =
-      ctx.engine.fabric.check_remote(side.plan.rank, {to.region.slot, to.region.generation});
+  const net::remote_view view = ctx.engine.fabric.check_remote(
+      side.plan.rank, {to.region.slot, to.region.generation}, ctx.engine.index);
   if (is_for_network(ctx.host, side.plan) && is_for_network(ctx.host, side.plan.rank, view))
     return write_way::ready;
   transfer* const move = make_write(ctx.host, self, side);

@@ -17,7 +17,8 @@ void staged_transfers::send(wire::name self, const send_plan& plan, const wire::
   // Where the peer has said its target, its network checks the bounds, and nothing is mapped.
   const bool is_told = to.at.key != 0;
   const net::remote_view view =
-      is_told ? net::remote_view{} : ctx_.engine.fabric.check_remote(plan.rank, key);
+      is_told ? net::remote_view{}
+              : ctx_.engine.fabric.check_remote(plan.rank, key, ctx_.engine.index);
   std::byte* const there = view.what == net::remote_view::answer::ok
                                ? ctx_.engine.fabric.reach(plan.rank, to.offset, view.size)
                                : nullptr;

@@ -120,8 +120,8 @@ class counting_fabric final : public net::fabric {
   }
   void connect(int rank) noexcept override { real_->connect(rank); }
   bool hear_callers() noexcept override { return real_->hear_callers(); }
-  net::remote_view check_remote(int rank, net::remote_key key) noexcept override {
-    return real_->check_remote(rank, key);
+  net::remote_view check_remote(int rank, net::remote_key key, int device) noexcept override {
+    return real_->check_remote(rank, key, device);
   }
   std::byte* reach(int rank, std::uint64_t place, std::size_t size) noexcept override {
     return real_->reach(rank, place, size);

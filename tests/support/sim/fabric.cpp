@@ -71,7 +71,7 @@ void sim_fabric::connect(int rank) noexcept {
   (void)connected_locked(rank);
 }
 
-net::remote_view sim_fabric::check_remote(int rank, net::remote_key key) noexcept {
+net::remote_view sim_fabric::check_remote(int rank, net::remote_key key, int /*device*/) noexcept {
   using answer = net::remote_view::answer;
   std::lock_guard lock(world_->mutex);
   ++world_->counters.looks;

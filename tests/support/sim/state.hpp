@@ -146,7 +146,8 @@ class sim_fabric final : public net::fabric, private mem::device_registrar {
   using net::fabric::make_device;
   std::unique_ptr<net::device> make_device(int index, net::device_config& config) override;
   void connect(int rank) noexcept override;
-  net::remote_view check_remote(int rank, net::remote_key key) noexcept override;
+  using net::fabric::check_remote;
+  net::remote_view check_remote(int rank, net::remote_key key, int device) noexcept override;
   std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind,
                                 std::string& why_not) override;
   void deregister_region(std::uint64_t local_key) noexcept override;

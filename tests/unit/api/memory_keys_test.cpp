@@ -28,8 +28,8 @@ class bookkeeping_fabric final : public net::fabric {
     return real_->make_device(index, config);
   }
   void connect(int rank) noexcept override { real_->connect(rank); }
-  net::remote_view check_remote(int rank, net::remote_key key) noexcept override {
-    return real_->check_remote(rank, key);
+  net::remote_view check_remote(int rank, net::remote_key key, int device) noexcept override {
+    return real_->check_remote(rank, key, device);
   }
   std::uint64_t register_region(void* address, std::size_t, lci::mem::mem_kind,
                                 std::string&) override {

@@ -243,7 +243,7 @@ class counting_fabric final : public net::fabric {
     return std::make_unique<counting_device>(of_);
   }
   void connect(int) noexcept override { ++of_.connects; }
-  net::remote_view check_remote(int, net::remote_key) noexcept override { return {}; }
+  net::remote_view check_remote(int, net::remote_key, int) noexcept override { return {}; }
   std::uint64_t register_region(void*, std::size_t, mem::mem_kind, std::string&) override {
     return 0;
   }

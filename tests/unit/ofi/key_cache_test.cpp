@@ -19,13 +19,13 @@ TEST_F(key_cache_test, settle__who_is_to_ask_again_does) {
   const note row{.what = note::kind::row, .slot = 5, .generation = 7};
   note again = row;
   again.what = note::kind::ask_again;
-  const auto find = [&] { return keys.find(1, {row.slot, row.generation}).what; };
+  const auto find = [&] { return keys.find(1, {row.slot, row.generation}, 0).what; };
   EXPECT_EQ(find(), said::not_connected);
   g->at(0).poll();  // asks
-  keys.settle(1, again);
+  keys.settle(1, again, 0);
   EXPECT_EQ(find(), said::not_connected);
   g->at(0).poll();
-  keys.settle(1, row);
+  keys.settle(1, row, 0);
   EXPECT_EQ(find(), said::ok);
 }
 

@@ -8,7 +8,7 @@ namespace {
 struct fixed_keys {
   remote_view answer;
   int asked = 0;
-  remote_view find(int, remote_key) noexcept {
+  remote_view find(int, remote_key, int) noexcept {
     ++asked;
     return answer;
   }
@@ -19,6 +19,7 @@ struct failing_queues {
     why_not = reason;
     return errorcode_t::posted;
   }
+  static int index() noexcept { return 0; }
   const char* why_not = nullptr;
 };
 

@@ -30,6 +30,7 @@ struct listed_queue {
   std::size_t poll(sink&, std::size_t max) noexcept { return max; }
   bool is_drained() const noexcept { return is_empty; }
   void forget_users() noexcept { ++forgotten; }
+  void end_questions() noexcept { ++ended; }
 
   std::set<int> met;
   std::vector<int> requested;
@@ -38,6 +39,7 @@ struct listed_queue {
   int left = 0;
   bool is_empty = true;
   int forgotten = 0;
+  int ended = 0;
   connection some{1};
 
  private:
@@ -65,7 +67,11 @@ struct listed_calls {
   std::vector<int> devices;
 };
 struct listed_keys {
-  remote_view find(int, remote_key) noexcept { return answer; }
+  remote_view find(int, remote_key, int device) noexcept {
+    asked.push_back(device);
+    return answer;
+  }
+  std::vector<int> asked;  // devices
   remote_view answer;
 };
 
@@ -133,6 +139,7 @@ TEST_F(fabric_test, make_device__queues_are_made_once_and_outlive_it) {
     EXPECT_EQ(queue(3).left, i);
   }
   EXPECT_EQ(queue(3).left, 2) << "another thread may poll from now on";
+  EXPECT_EQ(queue(3).ended, 2) << "nothing is asked over it any more";
   EXPECT_EQ(all_->calls().devices, std::vector<int>{3});
   for (const int nonsense : {-1, 1024})
     EXPECT_TRUE(test::throws_with<backend_error>(
@@ -185,6 +192,21 @@ TEST_F(fabric_test, check_remote__asks_for_a_connection_where_nothing_is_known_y
   const mem::region_name name = regions_.insert(own, sizeof(own));
   EXPECT_EQ(all_->check_remote(0, {name.slot, name.generation}).size, sizeof(own));
   regions_.erase(name);
+}
+
+// Nobody may poll the others, here or at the peer.
+TEST_F(fabric_test, check_remote__over_the_device_that_asks) {
+  const auto first = make(0), second = make(1);
+  all_->keys().answer.what = remote_view::answer::not_connected;
+  queue(0).met = {1};
+  EXPECT_EQ(all_->check_remote(1, {1, 1}, 1).what, remote_view::answer::not_connected);
+  EXPECT_EQ(all_->keys().asked, std::vector<int>{1});
+  EXPECT_EQ(queue(1).requested, std::vector<int>{1});
+  queue(1).met = {1};
+  all_->check_remote(1, {1, 1}, 1);
+  all_->check_remote(1, {1, 1}, 7);  // there is none
+  EXPECT_EQ(queue(1).requested.size(), 1u);
+  EXPECT_TRUE(queue(0).requested.empty());
 }
 
 TEST_F(fabric_test, deregister__tells_whoever_keeps_it_over_every_device) {

@@ -15,6 +15,8 @@ using said = remote_view::answer;
 
 struct some_queues {
   connection* find(int rank) noexcept { return all[static_cast<std::size_t>(rank)]; }
+  int index() const noexcept { return number; }
+  int number = 0;
   std::array<connection*, 4> all{};
 };
 
@@ -27,9 +29,9 @@ class asking_cache final
   static constexpr bool MAY_DROP_SENT = may_drop;
   explicit asking_cache(attention& polls) : base(4, polls) {}
   // size 0: there is none.
-  void answer(int rank, remote_key name, std::size_t size) {
+  void answer(int rank, remote_key name, std::size_t size, int device = 0) {
     const std::lock_guard lock(this->lock_);
-    if (!this->settle_locked(rank, name)) return;
+    if (!this->settle_locked(rank, name, device)) return;
     this->keep_locked(rank, name, size != 0 ? std::optional(size) : std::nullopt);
   }
   std::vector<int> asked;  // ranks
@@ -67,7 +69,9 @@ class key_cache_test : public testing::Test {
     queues_.all = {nullptr, &first_, &second_, nullptr};
   }
   ~key_cache_test() override { EXPECT_FALSE(polls_.is_due()) << "something is counted still"; }
-  said find(int rank, remote_key name) { return keys_.find(rank, name).what; }
+  said find(int rank, remote_key name, int device = 0) {
+    return keys_.find(rank, name, device).what;
+  }
 
   connection first_{1}, second_{2};
   some_queues queues_;
@@ -86,7 +90,7 @@ TYPED_TEST(key_cache_test, find__asks_once_and_keeps_the_answer) {
   EXPECT_FALSE(this->polls_.is_due());
   this->keys_.answer(1, {5, 7}, 64);
   EXPECT_EQ(this->find(1, {5, 7}), said::ok);
-  EXPECT_EQ(this->keys_.find(1, {5, 7}).size, 64u);
+  EXPECT_EQ(this->keys_.find(1, {5, 7}, 0).size, 64u);
   EXPECT_EQ(this->keys_.asked.size(), 1u);
   EXPECT_EQ(this->keys_.dropped, 1);
 }
@@ -141,6 +145,51 @@ TYPED_TEST(key_cache_test, serve__only_over_connections_of_that_device) {
   EXPECT_EQ(this->keys_.asked, std::vector<int>{2});
   EXPECT_EQ(this->keys_.dropped, 1) << "nobody will answer";
   this->keys_.forget(3);
+}
+
+// The peer may poll another device never, or not any more, and so may this rank.
+TYPED_TEST(key_cache_test, serve__not_what_is_asked_for_on_another_device) {
+  some_queues other = this->queues_;
+  other.number = 1;
+  EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
+  EXPECT_EQ(this->find(2, {6, 7}, 1), said::not_connected);
+  this->keys_.serve(other);
+  EXPECT_EQ(this->keys_.asked, std::vector<int>{2});
+  this->keys_.serve(this->queues_);
+  EXPECT_EQ(this->keys_.asked, (std::vector<int>{2, 1}));
+  this->keys_.answer(1, {5, 7}, 64);
+  this->keys_.answer(2, {6, 7}, 64, 1);
+  EXPECT_EQ(this->find(1, {5, 7}, 1), said::ok) << "what one device has heard, all know";
+}
+
+// The first question may have gone to a device that its peer has freed.
+TYPED_TEST(key_cache_test, find__what_was_asked_on_one_device_is_asked_on_another_too) {
+  some_queues other = this->queues_;
+  other.number = 1;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
+    this->keys_.serve(this->queues_);
+  }
+  EXPECT_EQ(this->find(1, {5, 7}, 1), said::not_connected);
+  this->keys_.serve(other);
+  EXPECT_EQ(this->keys_.asked, (std::vector<int>{1, 1}));
+  this->keys_.answer(1, {5, 7}, 64, 1);
+  EXPECT_EQ(this->find(1, {5, 7}), said::ok);
+  this->keys_.withdraw(1, {5, 7});
+  this->keys_.answer(1, {5, 7}, 64);  // from before
+  EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
+  this->keys_.forget(1);
+}
+
+TYPED_TEST(key_cache_test, end_of__what_was_not_asked_on_that_device_never_is) {
+  EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
+  EXPECT_EQ(this->find(1, {6, 7}, 1), said::not_connected);
+  this->keys_.end_of(1);
+  EXPECT_EQ(this->keys_.dropped, 1);
+  this->keys_.serve(this->queues_);
+  EXPECT_FALSE(this->polls_.is_due());
+  this->keys_.end_of(0);
+  EXPECT_EQ(this->keys_.dropped, 1) << "the answer may be on its way";
 }
 
 TYPED_TEST(key_cache_test, withdraw__what_is_known_and_what_is_asked_for) {
