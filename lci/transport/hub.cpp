@@ -184,6 +184,10 @@ std::shared_ptr<pair> hub::connect(const std::string& text) {
   if (to.id == id()) throw argument_error("transport: this URL belongs to the same transport");
   if (to.key.empty() && options_.key.empty())
     throw argument_error("transport: the URL names no secret, and none was given in the options");
+  // What may throw comes before the number: both ends count the same calls.
+  const socket_address at = address_of(to.address, to.port);
+  const boot::job_key key(to.key.empty() ? options_.key : to.key);
+  load_network(options_, to.address, to.providers);  // before its time runs
   peer& with = peers_[to.id];
   const std::uint32_t number = std::max(with.called, with.over) + 1;
   with.called = number;
@@ -193,9 +197,6 @@ std::shared_ptr<pair> hub::connect(const std::string& text) {
     std::erase(accepted_, found);
     return found;
   }
-  const socket_address at = address_of(to.address, to.port);
-  const boot::job_key key(to.key.empty() ? options_.key : to.key);
-  load_network(options_, to.address, to.providers);  // before its time runs
   auto made = make_pair({to.id, number});
   made->call(at.bytes, at.size, key);
   return made;

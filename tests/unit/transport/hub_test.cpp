@@ -104,6 +104,18 @@ TEST_F(hub_test, connect__finds_the_one_that_the_peer_has_made) {
   put_a_word(second, second_too);
 }
 
+TEST_F(hub_test, connect__one_that_throws_is_not_counted) {
+  hub a(test::patient()), b(test::patient());
+  const std::string to_a = a.bind(), to_b = b.bind();
+  std::string wrong = to_a;
+  wrong.replace(wrong.find("127.0.0.1"), 9, "0.0.0.0");
+  EXPECT_THROW(b.connect(wrong), argument_error);
+  const pair_ptr at_a = a.connect(to_b), at_b = b.connect(to_a);
+  ASSERT_TRUE(run({&a, &b}, [&] { return test::is_settled(at_a) && test::is_settled(at_b); }));
+  EXPECT_EQ(at_a->name().number, at_b->name().number);
+  put_a_word(at_a, at_b);
+}
+
 TEST_F(hub_test, connect__again_after_a_close_at_once) {
   ends e;
   e.connect();
