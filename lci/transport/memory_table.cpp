@@ -61,7 +61,8 @@ std::string memory_state::give_key(const key_options& options) {
   }
   const std::lock_guard lock(mutex_);
   std::string& lasting = lasting_[key.rights];
-  if (key.ends_ms == 0 && !lasting.empty()) return lasting;
+  // In a child of fork() that of the parent is not its own.
+  if (key.ends_ms == 0 && !lasting.empty() && is_own(lasting)) return lasting;
   key.number = next_number_++;
   std::string text = write_key(key);
   if (key.ends_ms == 0) lasting = text;

@@ -2,6 +2,8 @@
 #include "lci/transport/memory_table.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "lci/transport/hub.hpp"
 
@@ -38,6 +40,25 @@ TEST(memory_table, give_key__time_beyond_all_clocks) {
     // As much as a clock in nanoseconds can add.
     EXPECT_LE(key.ends_ms, clock_ms() + 1'000'000'000'000) << valid_s;
   }
+  memory_table::remove(*one);
+}
+
+TEST(memory_table, give_key__a_child_gets_one_of_its_own) {
+  if (const auto why = hub::why_unsupported()) GTEST_SKIP() << *why;
+  char bytes[8] = {};
+  const std::shared_ptr<memory_state> one = memory_table::add(bytes, sizeof bytes);
+  const std::string of_parent = one->give_key({});
+  EXPECT_EQ(one->give_key({}), of_parent);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::string why;
+    const std::string text = one->give_key({});
+    const bool is_good = memory_table::admit(text, why) && text == one->give_key({});
+    ::_exit(is_good && !memory_table::admit(of_parent, why) ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   memory_table::remove(*one);
 }
 
