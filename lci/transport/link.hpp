@@ -169,7 +169,7 @@ class link : public std::enable_shared_from_this<link> {
   bool is_to_poll() const noexcept {
     return bell_.must_poll() || bell_.is_awake() || bell_.is_falling_asleep();
   }
-  std::exception_ptr refusal(const operation& op, const std::string& why) const;
+  std::exception_ptr refusal(const operation::piece& piece, const std::string& why) const;
   [[noreturn]] void throw_ended() const;
 
   link_owner& owner_;

@@ -55,10 +55,13 @@ void link::post_or_end() noexcept {
   }
 }
 
-std::exception_ptr link::refusal(const operation& op, const std::string& why) const {
-  const char* const what = op.pieces.size() == 0 || op.pieces[0].is_write ? "write: " : "read: ";
-  return std::make_exception_ptr(argument_error(what + ("peer " + std::to_string(number_)) +
-                                                " refuses the remote buffer: " + why));
+// why: of the peer; empty: it is this side's memory.
+std::exception_ptr link::refusal(const operation::piece& piece, const std::string& why) const {
+  const std::string what = piece.is_write ? "write: " : "read: ";
+  return std::make_exception_ptr(argument_error(
+      what + (why.empty()
+                  ? "the memory of the local view has ended"
+                  : "peer " + std::to_string(number_) + " refuses the remote buffer: " + why)));
 }
 
 bool link::post_all() {
@@ -86,11 +89,10 @@ link::step link::post_next(operation& op) {
   const operation::piece& piece = op.pieces[op.next];
   if (piece.key->now() != remote_key::state::good && piece.key->now() != remote_key::state::refused)
     return step::later;
-  std::string why = piece.key->refusal_of(piece.address, piece.size, piece.is_write);
-  if (why.empty() && piece.local->has_ended()) why = "the local memory has ended";
+  const std::string why = piece.key->refusal_of(piece.address, piece.size, piece.is_write);
   const std::shared_ptr<operation> held = op.shared_from_this();
-  if (!why.empty()) {
-    drop(held, refusal(op, why));
+  if (!why.empty() || piece.local->has_ended()) {
+    drop(held, refusal(piece, why));
     return step::dropped;
   }
   begin(op);

@@ -177,6 +177,31 @@ TEST_F(keys, end_with_their_memory) {
   EXPECT_EQ(write(target.remote()), nullptr);
 }
 
+TEST_F(keys, ended_here__is_no_refusal_of_the_peer) {
+  lci::transfer done;
+  {
+    lci::memory gone(here.data(), 8);
+    done = a.write(gone.view(), target.remote().slice(0, 8));
+  }
+  std::exception_ptr end;
+  done.on_done([&](std::exception_ptr problem) { end = problem; });
+  ASSERT_TRUE(run_both(done));
+  EXPECT_EQ(text_of(end), "write: the memory of the local view has ended");
+}
+
+TEST_F(keys, refused_in_a_batch__the_part_is_named) {
+  lci::key_options only_write;
+  only_write.can_read = false;
+  const lci::remote_buffer remote = target.remote(only_write);
+  lci::transport::batch all;
+  all.write(local.view(), remote).read(local.view(), remote);
+  std::exception_ptr end;
+  const lci::transfer done = a.submit(all);
+  done.on_done([&](std::exception_ptr problem) { end = problem; });
+  ASSERT_TRUE(run_both(done));
+  EXPECT_TRUE(text_of(end).starts_with("read: ")) << text_of(end);
+}
+
 TEST_F(keys, end_in_time) {
   lci::key_options short_lived;
   short_lived.valid_s = 0.05;
