@@ -199,7 +199,9 @@ void link::settle() {
 }
 
 void link::settle_keys() {
-  for (const ask& one : keys_.questions()) tell(one);
+  // Not faster than the peer reads.
+  while (untold_.empty() && keys_.has_questions())
+    for (const ask& one : keys_.questions(ASKED_AT_ONCE)) tell(one);
   // The bytes of an operation may be on their way while its notification is not sent yet: then no
   // number says that they have come.
   const bool has_unsent_note = !unnotified_.empty() || (!queue_.empty() && queue_.front()->notify &&

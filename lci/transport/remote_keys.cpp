@@ -37,14 +37,15 @@ void remote_keys::trim() {
   std::erase_if(all_, [](const auto& entry) { return entry.second.use_count() == 1; });
 }
 
-std::vector<ask> remote_keys::questions() {
+std::vector<ask> remote_keys::questions(std::size_t most) {
   std::vector<ask> all;
-  for (std::shared_ptr<remote_key>& one : unknown_) {
-    all.push_back({next_number_, one->text_});
-    one->state_ = remote_key::state::asked;
-    asked_.emplace(next_number_++, std::move(one));
+  const auto end = unknown_.begin() + static_cast<std::ptrdiff_t>(std::min(most, unknown_.size()));
+  for (auto at = unknown_.begin(); at != end; ++at) {
+    all.push_back({next_number_, (*at)->text_});
+    (*at)->state_ = remote_key::state::asked;
+    asked_.emplace(next_number_++, std::move(*at));
   }
-  unknown_.clear();
+  unknown_.erase(unknown_.begin(), end);
   return all;
 }
 

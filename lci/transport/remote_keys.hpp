@@ -50,10 +50,11 @@ class remote_keys {
 
   // Throws argument_error: no key is that long.
   std::shared_ptr<remote_key> find(const std::string& text);
-  // The questions to ask now.
-  std::vector<ask> questions();
+  // The next questions, in the order of find().
+  std::vector<ask> questions(std::size_t most);
+  bool has_questions() const noexcept { return !unknown_.empty(); }
   // False: questions() and released() have nothing to say.
-  bool has_news() const noexcept { return !unknown_.empty() || !leaving_.empty(); }
+  bool has_news() const noexcept { return has_questions() || !leaving_.empty(); }
   // False: nobody has asked that.
   bool hear(const answer& reply, remote_key::time now);
   // The owner takes back what it said about a memory.

@@ -202,6 +202,19 @@ TEST_F(keys, refused_in_a_batch__the_part_is_named) {
   EXPECT_TRUE(text_of(end).starts_with("read: ")) << text_of(end);
 }
 
+// More than the control connection holds, of a peer that makes no progress meanwhile.
+TEST_F(keys, more_than_the_peer_reads__wait) {
+  const int count = lci::test::IS_SANITIZED ? 20'000 : 80'000;
+  lci::key_options another;
+  another.valid_s = 1e6;
+  std::vector<lci::transfer> all;
+  for (int i = 0; i < count; ++i)
+    all.push_back(a.write(local.view(0, 8), target.remote(another).slice(0, 8)));
+  ASSERT_TRUE(run_both(all.back()));
+  EXPECT_TRUE(a.connected());
+  for (const lci::transfer& one : all) one.get();
+}
+
 TEST_F(keys, end_in_time) {
   lci::key_options short_lived;
   short_lived.valid_s = 0.05;

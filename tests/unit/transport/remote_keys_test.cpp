@@ -9,7 +9,7 @@ namespace {
 // The owner refuses all others that are asked for.
 std::shared_ptr<remote_key> good_key(remote_keys& all, const std::string& text) {
   std::shared_ptr<remote_key> one = all.find(text);
-  for (const ask& question : all.questions()) {
+  for (const ask& question : all.questions(10000)) {
     answer reply;
     reply.number = question.number;
     reply.is_good = question.key == text;
@@ -32,6 +32,22 @@ TEST(remote_keys, released__each_withdrawal_when_its_own_keys_are_out_of_use) {
   first->uses = 0;
   EXPECT_EQ(all.released(), std::vector<std::uint64_t>{1});
   EXPECT_EQ(all.released(), std::vector<std::uint64_t>());
+}
+
+TEST(remote_keys, questions__so_many_at_a_time_and_in_order) {
+  remote_keys all;
+  const std::vector<std::string> texts = {"a", "b", "c", "d", "e"};
+  std::vector<std::shared_ptr<remote_key>> held;
+  for (const std::string& one : texts) held.push_back(all.find(one));
+  std::vector<std::string> asked;
+  std::vector<std::size_t> counts;
+  while (all.has_questions()) {
+    const std::vector<ask> some = all.questions(2);
+    counts.push_back(some.size());
+    for (const ask& one : some) asked.push_back(one.key);
+  }
+  EXPECT_EQ(asked, texts);
+  EXPECT_EQ(counts, (std::vector<std::size_t>{2, 2, 1}));
 }
 
 }  // namespace
