@@ -29,12 +29,25 @@ std::shared_ptr<remote_key> remote_keys::find(const std::string& text) {
   one = std::make_shared<remote_key>(text);
   unknown_.push_back(one);
   std::shared_ptr<remote_key> result = one;
-  if (all_.size() > MOST_IDLE) trim();
+  if (all_.size() > most_) trim();
   return result;
 }
 
 void remote_keys::trim() {
-  std::erase_if(all_, [](const auto& entry) { return entry.second.use_count() == 1; });
+  std::erase_if(all_, [&](const auto& entry) {
+    if (entry.second.use_count() != 1) return false;
+    forget_good(*entry.second);
+    return true;
+  });
+  // Else every new key would look at all that operations hold.
+  most_ = std::max(MOST_IDLE, 2 * all_.size());
+}
+
+void remote_keys::forget_good(remote_key& one) noexcept {
+  const auto of_memory = good_.find(one.memory());
+  if (one.state_ != remote_key::state::good || of_memory == good_.end()) return;
+  of_memory->second.erase(&one);
+  if (of_memory->second.empty()) good_.erase(of_memory);
 }
 
 std::vector<ask> remote_keys::questions(std::size_t most) {
@@ -62,7 +75,10 @@ bool remote_keys::hear(const answer& reply, remote_key::time now) {
     one->ends_ = now + std::chrono::milliseconds(std::min(reply.left_ms, most));
   }
   // Asked again when it is next used: the answer may be another one then.
-  if (reply.is_good) return true;
+  if (reply.is_good) {
+    good_[reply.memory].insert(one.get());
+    return true;
+  }
   all_.erase(one->text_);
   if (last_ == one) last_.reset();
   return true;
@@ -70,21 +86,18 @@ bool remote_keys::hear(const answer& reply, remote_key::time now) {
 
 void remote_keys::withdraw(const withdrawn& told) {
   leaving gone{told.number, {}};
-  for (auto at = all_.begin(); at != all_.end();) {
-    const std::shared_ptr<remote_key> one = at->second;
-    if (last_ == one) last_.reset();
-    if (one->state_ != remote_key::state::good || one->memory() != told.memory) {
-      ++at;
-      continue;
-    }
-    if (one->uses != 0) gone.used.push_back(one);
-    one->state_ = remote_key::state::unknown;
-    // Operations that hold it and have not begun ask again.
-    if (one.use_count() > 2) {
-      unknown_.push_back(one);
-      ++at;
-    } else {
-      at = all_.erase(at);
+  if (const auto of_memory = good_.extract(told.memory); !of_memory.empty()) {
+    for (const remote_key* const each : of_memory.mapped()) {
+      const auto at = all_.find(each->text_);
+      const std::shared_ptr<remote_key> one = at->second;
+      if (last_ == one) last_.reset();
+      if (one->uses != 0) gone.used.push_back(one);
+      one->state_ = remote_key::state::unknown;
+      // Operations that hold it and have not begun ask again.
+      if (one.use_count() > 2)
+        unknown_.push_back(one);
+      else
+        all_.erase(at);
     }
   }
   leaving_.push_back(std::move(gone));
@@ -103,6 +116,7 @@ std::vector<std::uint64_t> remote_keys::released() {
 
 void remote_keys::clear() noexcept {
   last_.reset();
+  good_.clear();
   all_.clear();
   asked_.clear();
   unknown_.clear();

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -45,7 +46,8 @@ class remote_key {
 
 class remote_keys {
  public:
-  static constexpr std::size_t MOST_IDLE = 4096;  // kept while no operation holds them
+  // Kept while no operation holds them, or as many as are held.
+  static constexpr std::size_t MOST_IDLE = 4096;
   static constexpr std::size_t MOST_TEXT = 1024;  // bytes; a key has far fewer
 
   // Throws argument_error: no key is that long.
@@ -65,8 +67,12 @@ class remote_keys {
 
  private:
   void trim();
+  void forget_good(remote_key& one) noexcept;
 
   std::unordered_map<std::string, std::shared_ptr<remote_key>> all_;
+  // Of all_, by memory: an owner withdraws one of many.
+  std::unordered_map<std::uint64_t, std::unordered_set<remote_key*>> good_;
+  std::size_t most_ = MOST_IDLE;      // of all_; beyond it the idle ones are taken out
   std::shared_ptr<remote_key> last_;  // that find() has returned, of all_
   std::unordered_map<std::uint32_t, std::shared_ptr<remote_key>> asked_;  // by number
   std::vector<std::shared_ptr<remote_key>> unknown_;

@@ -215,6 +215,21 @@ TEST_F(keys, more_than_the_peer_reads__wait) {
   for (const lci::transfer& one : all) one.get();
 }
 
+// Else their ends take so long that the connection is given up.
+TEST_F(keys, many_memories__come_and_go) {
+  const std::size_t count = lci::test::IS_SANITIZED ? 2000 : 20'000;
+  std::vector<std::uint8_t> bytes(count);
+  {
+    std::vector<lci::memory> memories;
+    std::vector<lci::transfer> all;
+    for (std::uint8_t& one : bytes) memories.emplace_back(&one, 1);
+    for (const lci::memory& one : memories) all.push_back(a.write(local.view(0, 1), one.remote()));
+    ASSERT_TRUE(run_both(all.back()));
+    for (const lci::transfer& one : all) one.get();
+  }
+  EXPECT_EQ(write(target.remote()), nullptr);
+}
+
 TEST_F(keys, end_in_time) {
   lci::key_options short_lived;
   short_lived.valid_s = 0.05;

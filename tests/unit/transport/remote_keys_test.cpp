@@ -7,13 +7,14 @@ namespace lci::transports {
 namespace {
 
 // The owner refuses all others that are asked for.
-std::shared_ptr<remote_key> good_key(remote_keys& all, const std::string& text) {
+std::shared_ptr<remote_key> good_key(remote_keys& all, const std::string& text,
+                                     std::uint64_t memory = 77) {
   std::shared_ptr<remote_key> one = all.find(text);
   for (const ask& question : all.questions(10000)) {
     answer reply;
     reply.number = question.number;
     reply.is_good = question.key == text;
-    reply.memory = 77;
+    reply.memory = memory;
     EXPECT_TRUE(all.hear(reply, std::chrono::steady_clock::now()));
   }
   EXPECT_EQ(one->now(), remote_key::state::good);
@@ -48,6 +49,38 @@ TEST(remote_keys, questions__so_many_at_a_time_and_in_order) {
   }
   EXPECT_EQ(asked, texts);
   EXPECT_EQ(counts, (std::vector<std::size_t>{2, 2, 1}));
+}
+
+// Those that are held are not looked at for every new key, so an idle one stays for a while.
+TEST(remote_keys, find__many_are_held_and_an_idle_one_is_not_asked_for_again) {
+  remote_keys all;
+  std::shared_ptr<remote_key> idle = good_key(all, "idle");
+  std::vector<std::shared_ptr<remote_key>> held;
+  for (std::size_t i = 0; i < remote_keys::MOST_IDLE + 100; ++i)
+    held.push_back(all.find(std::to_string(i)));
+  idle.reset();
+  for (int i = 0; i < 10; ++i) held.push_back(all.find("new" + std::to_string(i)));
+  EXPECT_EQ(all.find("idle")->now(), remote_key::state::good);
+}
+
+TEST(remote_keys, withdraw__keys_of_other_memories_stay) {
+  remote_keys all;
+  const std::shared_ptr<remote_key> held = good_key(all, "held");
+  good_key(all, "of another", 78);
+  good_key(all, "idle");
+  all.withdraw({77, 1});
+  EXPECT_EQ(all.find("of another")->now(), remote_key::state::good);
+  EXPECT_EQ(all.find("idle")->now(), remote_key::state::unknown);
+  EXPECT_EQ(all.find("held"), held) << "who holds it waits for another answer";
+  EXPECT_EQ(held->now(), remote_key::state::unknown);
+  EXPECT_EQ(all.released(), std::vector<std::uint64_t>{1});
+}
+
+TEST(remote_keys, find__idle_ones_are_not_kept_without_end) {
+  remote_keys all;
+  good_key(all, "idle");
+  for (std::size_t i = 0; i <= remote_keys::MOST_IDLE; ++i) good_key(all, std::to_string(i));
+  EXPECT_EQ(all.find("idle")->now(), remote_key::state::unknown);
 }
 
 }  // namespace
