@@ -51,8 +51,8 @@ struct notification {
 class LCI_PUBLIC transfer {
  public:
   /// Called once at the end, with null or with what get() would throw. It runs in the thread that
-  /// makes progress, with no lock held, so it may start further operations. It must not block or
-  /// throw.
+  /// makes progress, or in on_done() if the operation has ended, with no lock held, so it may start
+  /// further operations. It must not block or throw.
   typedef std::function<void(std::exception_ptr)> callback;
 
   transfer() {}
@@ -82,7 +82,9 @@ class LCI_PUBLIC transfer {
   /// The notification, once a transfer of transport::next_write() is done.
   /// @return the notification
   notification note() const;
-  /// Calls the function at the end; at once if it has ended.
+  /// Calls the function at the end; at once if it has ended. Small writes may end in write(), so
+  /// a function that starts one and calls on_done() with itself is called inside itself, without a
+  /// limit: look at is_done() in a loop, or use `co_await`.
   /// @param function  see callback
   void on_done(callback function) const;
   /// Signals the object at the end. The status has `done` and the sum of the sizes, or `fatal` if

@@ -140,8 +140,10 @@ class LCI_PUBLIC transport {
   /// @return false: the time is up
   bool wait_for_write(double limit_s, notification* out);
   /// A transfer that is done at the next notification, which transfer::note() returns. Takes
-  /// precedence over wait_for_write().
+  /// precedence over wait_for_write(). It ends with lci::cancelled_error if the transport is
+  /// closed, and with lci::peer_failure_error as wait_for_write() does.
   /// @return the transfer
+  /// @throws lci::peer_failure_error  as wait_for_write()
   transfer next_write();
 
   /// A descriptor that is readable when process() has something to do; for poll, epoll, and event

@@ -22,7 +22,7 @@ class LCI_PUBLIC memory_view {
  public:
   memory_view() : data_(nullptr), size_(0) {}
   /// The first byte.
-  /// @return in host or GPU memory; null for an empty view
+  /// @return in host or GPU memory; null for a default-constructed view
   void* data() const { return data_; }
   /// The length in bytes.
   /// @return 0 for an empty view
