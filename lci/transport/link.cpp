@@ -50,6 +50,7 @@ void link::connect_up() {
   const net_context_impl_t& network = *runtime.p_impl->default_net_context.p_impl;
   is_near_ = !network.fabric->caps_of(1 - pair_->me()).needs_keys;
   max_tag_ = runtime.get_attr_max_imm_tag();
+  allocator_ = get_allocator_x().runtime(runtime)();
   own_notes_ = register_rcomp_x(comp_t(&note_comp_)).runtime(runtime)();
   state_ = state::connected;
   log::info("transport", "%s", describe().c_str());
@@ -311,8 +312,7 @@ link::time link::next_due() const noexcept {
 }
 
 void link::note_comp::signal(status_t status) {
-  if (status.buffer != nullptr)
-    get_allocator_x().runtime(of.pair_->runtime())()->deallocate(status.buffer);
+  if (status.buffer != nullptr) of.allocator_->deallocate(status.buffer);
   of.bell_.received_note();
   notification note;
   note.tag = status.tag;

@@ -184,6 +184,8 @@ class link : public std::enable_shared_from_this<link> {
   note_comp note_comp_;
   runtime_t runtime_;  // of the pair, once connected
   device_t device_;
+  // Of what notifications bring; asked for early, since the last ones come while the runtime ends.
+  allocator_base_t* allocator_ = nullptr;
   rcomp_t own_notes_ = 0, peer_notes_ = 0;  // numbers of the completion objects; 0: not known
   std::uint64_t max_tag_ = 0;               // of a notification that goes with its data
   bool awaits_last_ = false;                // the peer has left; notifications are on their way
