@@ -4,6 +4,8 @@
 
 #include <mutex>
 
+#include "lci/base/kept_signals.hpp"
+
 namespace lci::ofi {
 namespace {
 
@@ -22,6 +24,7 @@ bool resolve(void* from, const char* name, Function& out, std::string& missing) 
 
 found_library load() {
   found_library out;
+  const base::kept_signals kept;
   void* const from = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL);
   if (from == nullptr) {
     const char* const why = dlerror();

@@ -9,6 +9,7 @@
 #include "backends/ofi/nic_info.hpp"
 #include "backends/ofi/wire.hpp"
 #include "lci/base/env.hpp"
+#include "lci/base/kept_signals.hpp"
 #include "lci/errors.hpp"
 #include "lci/mem/memory_domain.hpp"
 
@@ -113,6 +114,7 @@ void add_answers(std::vector<candidate>& to, const question& ask, const provider
                  bool with_device_memory) {
   const info_handle hints = hints_for(ask, wanted, with_device_memory);
   fi_info* all = nullptr;
+  const base::kept_signals kept;  // providers load libraries, too
   if (library().getinfo(API, nullptr, nullptr, 0, hints.get(), &all) != 0) return;
   const info_handle owner(all);
   for (const fi_info* one = all; one != nullptr; one = one->next) {

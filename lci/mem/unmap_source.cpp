@@ -1,7 +1,6 @@
 #include "lci/mem/unmap_source.hpp"
 
 #include <dlfcn.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -9,6 +8,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+
+#include "lci/base/kept_signals.hpp"
 
 namespace lci::mem {
 namespace {
@@ -48,30 +49,12 @@ std::string try_out(ucm::set_event_handler set, ucm::unset_event_handler unset) 
                                                       : "libucm did not notice a call of munmap";
 }
 
-// libucs installs handlers for fault signals when it is loaded. Those signals belong to the
-// program.
-class kept_signals {
- public:
-  kept_signals() noexcept {
-    for (std::size_t i = 0; i < FAULTS.size(); ++i) sigaction(FAULTS[i], nullptr, &before_[i]);
-  }
-  ~kept_signals() {
-    for (std::size_t i = 0; i < FAULTS.size(); ++i) sigaction(FAULTS[i], &before_[i], nullptr);
-  }
-  kept_signals(const kept_signals&) = delete;
-  kept_signals& operator=(const kept_signals&) = delete;
-
- private:
-  static constexpr std::array FAULTS{SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT};
-  std::array<struct sigaction, FAULTS.size()> before_{};
-};
-
 }  // namespace
 
 // Resolves everything at once: a symbol that libucm misses when it is alone would end the process
 // later.
 std::string ucm_source::load() {
-  const kept_signals kept;
+  const base::kept_signals kept;
   void* library = nullptr;
   std::string reason = "no library is known";
   for (const char* const name : names_) {

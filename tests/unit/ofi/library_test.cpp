@@ -3,6 +3,7 @@
 #include "backends/ofi/library.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <cstdio>
 
@@ -17,11 +18,21 @@ TEST(ofi_library_child, DISABLED_says_what_it_finds) {
   std::string why_not;
   const entries* const found = find_library(why_not);
   std::printf("said: %s\n", found == nullptr ? why_not.c_str() : "loaded");
+  struct sigaction now {};
+  sigaction(SIGTERM, nullptr, &now);
+  if (now.sa_handler != SIG_DFL) std::printf("said: SIGTERM is handled\n");
 }
 
 }  // namespace
 
 TEST(ofi_library, usual_one__is_loaded) {
+  EXPECT_EQ(test::said_beside(LCI_FAKE_OFI_LIBRARY), "loaded\n");
+}
+
+// PSM installs handlers when it is loaded.
+TEST(ofi_library, one_that_installs_handlers__leaves_those_of_the_program) {
+  test::scoped_env environment;
+  environment.set("LCI_FAKE_OFI_HANDLES", "yes");
   EXPECT_EQ(test::said_beside(LCI_FAKE_OFI_LIBRARY), "loaded\n");
 }
 

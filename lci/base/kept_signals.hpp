@@ -1,0 +1,31 @@
+// Signals belong to the program: libraries that are loaded at run time install handlers of their
+// own, of UCX for faults, of PSM, which libfabric loads, also for SIGINT and SIGTERM. While one of
+// these lives they may; at its end what the program had is back.
+#pragma once
+
+#include <signal.h>
+
+#include <array>
+#include <cstddef>
+
+namespace lci::base {
+
+// Threads: a handler that another thread installs meanwhile is lost.
+class kept_signals {
+ public:
+  kept_signals() noexcept {
+    for (std::size_t i = 0; i < KEPT.size(); ++i) sigaction(KEPT[i], nullptr, &before_[i]);
+  }
+  ~kept_signals() {
+    for (std::size_t i = 0; i < KEPT.size(); ++i) sigaction(KEPT[i], &before_[i], nullptr);
+  }
+  kept_signals(const kept_signals&) = delete;
+  kept_signals& operator=(const kept_signals&) = delete;
+
+ private:
+  static constexpr std::array KEPT{SIGHUP,  SIGINT, SIGQUIT, SIGILL,  SIGTRAP,
+                                   SIGABRT, SIGBUS, SIGFPE,  SIGSEGV, SIGTERM};
+  std::array<struct sigaction, KEPT.size()> before_{};
+};
+
+}  // namespace lci::base
