@@ -102,7 +102,8 @@ std::string buffer::export_handle() {
   if (memory_ == nullptr) throw argument_error("buffer::export_handle: there is no memory");
   const std::string& origin = memory_->origin();
   if (!origin.empty() && size_ == memory_->size) return origin;
-  if (export_ == nullptr)
+  // In a child of fork() that of the parent ends with the parent.
+  if (export_ == nullptr || !export_->is_own())
     export_ = std::make_shared<detail::buffer_export>(memory_, offset_, size_);
   return export_->bytes();
 }

@@ -60,9 +60,18 @@ handle exports::publish(export_facts& what, const std::shared_ptr<detail::buffer
   return h;
 }
 
+bool exports::is_own(const handle& h) noexcept {
+  const std::lock_guard lock(mutex_);
+  return is_own_locked(h);
+}
+
+bool exports::is_own_locked(const handle& h) const noexcept {
+  return made_in_ == getpid() && h.pid == me_.pid && h.start_time == me_.start_time;
+}
+
 void exports::withdraw(const handle& h) noexcept {
   const std::lock_guard lock(mutex_);
-  if (made_in_ != getpid() || h.pid != me_.pid || rows_[h.slot].serial != h.serial) return;
+  if (!is_own_locked(h) || rows_[h.slot].serial != h.serial) return;
   page_->clear(h.slot);
   rows_[h.slot] = {};
   free_.push_back(h.slot);  // publish() has made room

@@ -27,6 +27,8 @@ class exports {
   handle publish(export_facts& what, const std::shared_ptr<detail::buffer_memory>& memory,
                  std::size_t offset);
   void withdraw(const handle& h) noexcept;
+  // It was published by this process: not by the one that this is a child of.
+  bool is_own(const handle& h) noexcept;
   // The memory behind a handle of this process, and where in it. Throws buffer_error: stale,
   // forged.
   std::shared_ptr<detail::buffer_memory> find_own(const handle& h, std::size_t& offset);
@@ -45,6 +47,7 @@ class exports {
     std::weak_ptr<detail::buffer_memory> memory;
   };
   void start_locked();  // in a new process
+  bool is_own_locked(const handle& h) const noexcept;
 
   std::mutex mutex_;  // guards all below
   pid_t made_in_ = 0;
@@ -68,6 +71,7 @@ class buffer_export {
   buffer_export& operator=(const buffer_export&) = delete;
   const std::string& bytes() const noexcept { return bytes_; }
   const std::string& how() const noexcept { return facts_.how; }
+  bool is_own() const noexcept { return share::exports::of_process().is_own(facts_.fields); }
 
  private:
   share::export_facts facts_;  // its descriptor closes after the handle was withdrawn

@@ -212,6 +212,25 @@ TEST_F(buffer_test, fork__a_child_withdraws_nothing_and_exports_its_own) {
   EXPECT_EQ(buffer::import(handle).data(), b.data());
 }
 
+TEST_F(buffer_test, fork__a_child_exports_what_it_inherits_by_itself) {
+  buffer b = buffer::create(PAGE);
+  const std::string handle = b.export_handle();
+  owner_process child([&](talk t) {
+    const std::string own = b.export_handle();
+    EXPECT_NE(own, handle);
+    EXPECT_EQ(b.export_handle(), own);
+    t.say(own);
+    t.hear();
+  });
+  EXPECT_EQ(b.export_handle(), handle);
+  const buffer there = buffer::import(child.with().hear());
+  EXPECT_NE(there.data(), b.data()) << "the child's mapping is another one";
+  std::strcpy(bytes_of(b), "of both");
+  EXPECT_STREQ(bytes_of(there), "of both");
+  child.kill();
+  EXPECT_EQ(fault_of([&] { there.check(); }), buffer_fault::owner_gone);
+}
+
 // One process that knows nothing of lci's ranks, and one that is a job of one rank.
 TEST_F(buffer_test, import__can_be_registered_and_written_by_a_rank) {
   owner_process owner([](talk t) {
