@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "backends/ibv/work.hpp"
 
@@ -13,7 +14,7 @@ constexpr std::size_t CELL = 64;
 }  // namespace
 
 key_cache::key_cache(regions& memory, mem::arena& arena, connector& calls, int ranks)
-    : net::connected::key_cache<key_cache, row, row_request, device_queues>(ranks, calls.polls()),
+    : net::connected::key_cache<key_cache, row, row_request, device_queues>(ranks),
       memory_(memory),
       arena_(arena),
       calls_(calls),
@@ -33,11 +34,17 @@ net::remote_view key_cache::view_of(const row& what) noexcept {
   return out;
 }
 
-bool key_cache::prepare(row_request& made) {
+// Not before it is sent: what waits for a poll of one device must not keep those of others waiting.
+bool key_cache::take_landing(row_request& what) noexcept {
+  if (what.landing != nullptr) return true;
   if (free_landings_.empty()) return false;
-  made.landing = free_landings_.back();
+  what.landing = free_landings_.back();
   free_landings_.pop_back();
   return true;
+}
+
+void key_cache::drop(row_request& what) noexcept {
+  if (what.landing != nullptr) free_landings_.push_back(std::exchange(what.landing, nullptr));
 }
 
 // Reads the row, or what says where it is.
@@ -59,12 +66,16 @@ bool key_cache::ask(device_queues& by, row_request& what) noexcept {
   } else {
     from += sizeof(block_reference) * block;
   }
+  if (!take_landing(what)) return false;
   const ibv_mr* const mr = memory_.of_arena(arena_.offset_of(what.landing), CELL);
-  if (mr == nullptr) return false;
-  work one(IBV_WR_RDMA_READ);
-  one.add(what.landing, bytes, mr->lkey);
-  one.aim(from, key);
-  return on->post(one.wr, {&what, nullptr, 0, purpose::look_up}) == errorcode_t::done;
+  if (mr != nullptr) {
+    work one(IBV_WR_RDMA_READ);
+    one.add(what.landing, bytes, mr->lkey);
+    one.aim(from, key);
+    if (on->post(one.wr, {&what, nullptr, 0, purpose::look_up}) == errorcode_t::done) return true;
+  }
+  drop(what);
+  return false;
 }
 
 void key_cache::on_read(device_queues& by, void* what, bool ok) noexcept {

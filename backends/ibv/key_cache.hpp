@@ -16,7 +16,7 @@ namespace lci::ibv {
 
 struct row_request : net::connected::key_request {
   bool reads_row = false;        // else what says where the row is
-  std::byte* landing = nullptr;  // in the arena
+  std::byte* landing = nullptr;  // in the arena, while it is sent
   std::uint64_t torn_ticks = 0;  // when its row was first seen half written; 0: never
 };
 
@@ -38,12 +38,12 @@ class key_cache final
   friend net::connected::key_cache<key_cache, row, row_request, device_queues>;
   static bool is_name(net::remote_key name) noexcept { return name.slot < ROWS * BLOCKS; }
   static net::remote_view view_of(const row& what) noexcept;
-  bool prepare(row_request& made);
+  bool take_landing(row_request& what) noexcept;
   bool ask(device_queues& by, row_request& what) noexcept;
-  void drop(row_request& what) noexcept { free_landings_.push_back(what.landing); }
+  void drop(row_request& what) noexcept;
   bool is_torn_for_long(row_request& what) noexcept;
 
-  static constexpr std::size_t MOST = 64;  // requests at a time
+  static constexpr std::size_t MOST = 64;  // sent at a time
   regions& memory_;
   mem::arena& arena_;
   connector& calls_;

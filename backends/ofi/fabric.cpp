@@ -69,7 +69,7 @@ fabric::fabric(const net::fabric_config& config)
       caps_(capabilities_of(chosen_, domain_.head(), config_)),
       connector_(domain_, *config_.book, *config_.arena),
       memory_(domain_, connector_.endpoint(), config_),
-      keys_(config_.book->size(), connector_.polls()) {
+      keys_(config_.book->size()) {
   caps_.keeps_registrations = memory_.is_keeping();
   connector_.before_ready([this](int rank) { keys_.outdate(rank); });
   connector_.start(memory_);

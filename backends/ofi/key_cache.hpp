@@ -17,9 +17,9 @@ class key_cache final
  public:
   static constexpr bool MAY_DROP_SENT = true;
 
-  key_cache(int ranks, net::connected::attention& polls)
+  explicit key_cache(int ranks)
       : net::connected::key_cache<key_cache, note, net::connected::key_request, device_queues>(
-            ranks, polls) {}
+            ranks) {}
 
   // The peer's answer, over that device: row, no_row or ask_again.
   void settle(int rank, const note& said, int device) noexcept {

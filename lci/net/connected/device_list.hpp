@@ -12,13 +12,13 @@
 
 namespace lci::net::connected {
 
+// Against numbers that make no sense: a device costs as much as its queues, a number nothing.
+inline constexpr int MAX_DEVICES = 1024;
+
 // Queue: find(), request().
 template <class Queue>
 class device_list {
  public:
-  // Against numbers that make no sense: a device costs as much as its queues, a number nothing.
-  static constexpr int MAX_DEVICES = 1024;
-
   // network: for messages; a literal.
   explicit device_list(const char* network) : network_(network) {}
 

@@ -95,7 +95,7 @@ class event_queue : public Queues {
     // the program's already; its place must not be missing for as long as a handler takes.
     if (presenting_ != nullptr) [[unlikely]]
       this->receives_.replace(*std::exchange(presenting_, nullptr));
-    if (++polls_ % LOOK_EVERY == 0 || work_.is_due()) [[unlikely]]
+    if (++polls_ % LOOK_EVERY == 0 || work_.is_due() || keys_.is_open(this->index())) [[unlikely]]
       look_after(to);
     if (this->due_notices_.is_due()) [[unlikely]]
       self().serve_pending(to);

@@ -3,6 +3,7 @@
 // its own registration or nothing, since names are given once.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +16,7 @@
 #include "lci/base/spinlock.hpp"
 #include "lci/net/backend.hpp"
 #include "lci/net/connected/connection.hpp"
-#include "lci/net/connected/pending_connects.hpp"
+#include "lci/net/connected/device_list.hpp"
 
 namespace lci::net::connected {
 
@@ -36,13 +37,12 @@ struct key_request {
 //                            then requests are sent without the lock
 //   view_of(row)             the same as a remote_view
 //   is_name(name)            a name that a registration could have
-//   prepare(request)         before it is in the list; false: there is no room
 //   ask(queues, on, request) sends it; false: not now
 //   drop(request)            it leaves the list
 template <class Driver, class Row, class Request, class Queues>
 class key_cache {
  public:
-  key_cache(int ranks, attention& polls) : polls_(polls), peers_(static_cast<std::size_t>(ranks)) {}
+  explicit key_cache(int ranks) : peers_(static_cast<std::size_t>(ranks)) {}
   key_cache(const key_cache&) = delete;
   key_cache& operator=(const key_cache&) = delete;
 
@@ -67,9 +67,13 @@ class key_cache {
     out.what = remote_view::answer::not_connected;
     return out;
   }
+  // There is something to ask over that device. Relaxed: a later poll sees it.
+  bool is_open(int device) const noexcept {
+    return open_[static_cast<std::size_t>(device)].load(std::memory_order_relaxed) != 0;
+  }
   // Asks, over connections of that device, what has to be asked there.
   void serve(Queues& by) noexcept {
-    if (open_.load(std::memory_order_relaxed) == 0) return;
+    if (!is_open(by.index())) return;
     {
       const std::unique_lock lock(lock_, std::try_to_lock);
       if (!lock) return;
@@ -124,7 +128,7 @@ class key_cache {
   std::size_t erase_locked(Is&& is_meant) noexcept {
     return std::erase_if(requests_, [&](Request& one) {
       if (!is_meant(one)) return false;
-      if (!one.is_sent) close_locked();
+      if (!one.is_sent) close_locked(one);
       self().drop(one);
       return true;
     });
@@ -132,12 +136,12 @@ class key_cache {
   void ask_locked(Queues& by, Request& one) noexcept {
     if (!self().ask(by, one)) return;
     one.is_sent = true;
-    close_locked();
+    close_locked(one);
   }
   // It has to be asked again.
   void reopen_locked(Request& one) noexcept {
     one.is_sent = one.is_outdated = false;
-    open_locked();
+    open_locked(one);
   }
   // An answer has come over that device. False: it is not to be kept, since nobody has asked or
   // what it says may have been withdrawn since.
@@ -157,7 +161,6 @@ class key_cache {
     } catch (...) {  // asked again
     }
   }
-  bool prepare(Request&) noexcept { return true; }
   void drop(Request&) noexcept {}
 
   base::spinlock lock_;  // guards everything below
@@ -175,13 +178,11 @@ class key_cache {
   using known_rows = std::unordered_map<std::uint32_t, known>;  // by slot
   Driver& self() noexcept { return static_cast<Driver&>(*this); }
   known_rows& rows_of(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)]; }
-  void open_locked() noexcept {
-    open_.store(open_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    polls_.add();
-  }
-  void close_locked() noexcept {
-    open_.store(open_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-    polls_.drop();
+  void open_locked(const Request& one) noexcept { count_locked(one, 1); }
+  void close_locked(const Request& one) noexcept { count_locked(one, -1); }
+  void count_locked(const Request& one, int change) noexcept {
+    std::atomic<int>& open = open_[static_cast<std::size_t>(one.device)];
+    open.store(open.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
   }
   // Of the connection over which it could be sent now; calling: of none.
   static stage stage_of(Queues& by, const Request& one) noexcept {
@@ -206,7 +207,7 @@ class key_cache {
     for (Request& one : requests_) {
       if (stage_of(by, one) != stage::ready) continue;
       one.is_sent = true;
-      close_locked();
+      close_locked(one);
       out = one;
       return true;
     }
@@ -219,14 +220,13 @@ class key_cache {
     made.rank = rank;
     made.device = device;
     made.name = name;
-    if (!self().prepare(made)) return requests_.pop_back();
-    open_locked();
+    open_locked(made);
   }
 
-  attention& polls_;
   std::vector<known_rows> peers_;
-  std::list<Request> requests_;       // each stays where it is
-  std::atomic<std::size_t> open_{0};  // those that are not sent
+  std::list<Request> requests_;  // each stays where it is
+  // Those that are not sent, by device: a device is polled in vain for what others have to ask.
+  std::array<std::atomic<int>, MAX_DEVICES> open_{};
 };
 
 }  // namespace lci::net::connected

@@ -124,6 +124,22 @@ TEST_F(key_cache_test, dead_peer__keeps_no_look_up_of_others_waiting) {
   g->at(2).hide(key);
 }
 
+// More of them than can be sent at a time wait for a poll of one device: those of another go on.
+TEST_F(key_cache_test, device_that_nobody_polls__keeps_no_look_up_of_others_waiting) {
+  auto g = open(2, 2);
+  meet(*g, 0, 1);
+  std::vector<std::byte> there(64);
+  const net::remote_key key = g->at(1).expose(there.data(), there.size());
+  for (std::uint32_t i = 0; i < 200; ++i) (void)at(0).check_remote(1, {i + 1, 1}, 1);
+  answer out = answer::not_connected;
+  for (int i = 0; i < 1000 && out == answer::not_connected; ++i) {
+    for (const int rank : {0, 1}) g->at(rank).devices[0]->poll(*g->at(rank).sinks[0], 32);
+    out = at(0).check_remote(1, key).what;
+  }
+  EXPECT_EQ(out, answer::ok);
+  g->at(1).hide(key);
+}
+
 // Two devices: whichever polls, the connection that exists is read over.
 TEST_F(key_cache_test, look_up__makes_no_connection_of_another_device) {
   auto g = open(2, 2);

@@ -27,7 +27,7 @@ class asking_cache final
 
  public:
   static constexpr bool MAY_DROP_SENT = may_drop;
-  explicit asking_cache(attention& polls) : base(4, polls) {}
+  asking_cache() : base(4) {}
   // size 0: there is none.
   void answer(int rank, remote_key name, std::size_t size, int device = 0) {
     const std::lock_guard lock(this->lock_);
@@ -35,7 +35,7 @@ class asking_cache final
     this->keep_locked(rank, name, size != 0 ? std::optional(size) : std::nullopt);
   }
   std::vector<int> asked;  // ranks
-  bool is_full = false, is_busy = false;
+  bool is_busy = false;
   int dropped = 0;
   std::function<void()> then;  // while one is asked for; the lock may be held
 
@@ -48,7 +48,6 @@ class asking_cache final
     out.size = size;
     return out;
   }
-  bool prepare(key_request&) noexcept { return !is_full; }
   bool ask(some_queues&, const key_request& what) {
     // Where the answer needs nothing of the request, others may look up meanwhile.
     const bool is_free = this->lock_.try_lock();
@@ -68,26 +67,27 @@ class key_cache_test : public testing::Test {
     for (connection* one : {&first_, &second_}) one->move(connection::stage::ready);
     queues_.all = {nullptr, &first_, &second_, nullptr};
   }
-  ~key_cache_test() override { EXPECT_FALSE(polls_.is_due()) << "something is counted still"; }
+  ~key_cache_test() override {
+    EXPECT_FALSE(keys_.is_open(0) || keys_.is_open(1)) << "something is counted still";
+  }
   said find(int rank, remote_key name, int device = 0) {
     return keys_.find(rank, name, device).what;
   }
 
   connection first_{1}, second_{2};
   some_queues queues_;
-  attention polls_;
-  Cache keys_{polls_};
+  Cache keys_;
 };
 using both_kinds = testing::Types<asking_cache<true>, asking_cache<false>>;
 TYPED_TEST_SUITE(key_cache_test, both_kinds);
 
 TYPED_TEST(key_cache_test, find__asks_once_and_keeps_the_answer) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
-  EXPECT_TRUE(this->polls_.is_due());
+  EXPECT_TRUE(this->keys_.is_open(0));
   this->keys_.serve(this->queues_);
   this->keys_.serve(this->queues_);
   EXPECT_EQ(this->keys_.asked, std::vector<int>{1});
-  EXPECT_FALSE(this->polls_.is_due());
+  EXPECT_FALSE(this->keys_.is_open(0));
   this->keys_.answer(1, {5, 7}, 64);
   EXPECT_EQ(this->find(1, {5, 7}), said::ok);
   EXPECT_EQ(this->keys_.find(1, {5, 7}, 0).size, 64u);
@@ -118,14 +118,10 @@ TYPED_TEST(key_cache_test, find__another_generation_of_a_slot_is_another_registr
 }
 
 TYPED_TEST(key_cache_test, find__without_room_is_asked_later) {
-  this->keys_.is_full = true;
-  EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
-  EXPECT_FALSE(this->polls_.is_due());
-  this->keys_.is_full = false;
   EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
   this->keys_.is_busy = true;
   this->keys_.serve(this->queues_);
-  EXPECT_TRUE(this->polls_.is_due()) << "the network did not take it";
+  EXPECT_TRUE(this->keys_.is_open(0)) << "the network did not take it";
   this->keys_.is_busy = false;
   this->keys_.serve(this->queues_);
   EXPECT_EQ(this->keys_.asked, std::vector<int>{1});
@@ -181,13 +177,21 @@ TYPED_TEST(key_cache_test, find__what_was_asked_on_one_device_is_asked_on_anothe
   this->keys_.forget(1);
 }
 
+TYPED_TEST(key_cache_test, find__what_another_device_has_to_ask_makes_no_work) {
+  EXPECT_EQ(this->find(1, {5, 7}, 1), said::not_connected);
+  EXPECT_FALSE(this->keys_.is_open(0));
+  EXPECT_TRUE(this->keys_.is_open(1));
+  this->keys_.end_of(1);
+  EXPECT_FALSE(this->keys_.is_open(1));
+}
+
 TYPED_TEST(key_cache_test, end_of__what_was_not_asked_on_that_device_never_is) {
   EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
   EXPECT_EQ(this->find(1, {6, 7}, 1), said::not_connected);
   this->keys_.end_of(1);
   EXPECT_EQ(this->keys_.dropped, 1);
   this->keys_.serve(this->queues_);
-  EXPECT_FALSE(this->polls_.is_due());
+  EXPECT_FALSE(this->keys_.is_open(0));
   this->keys_.end_of(0);
   EXPECT_EQ(this->keys_.dropped, 1) << "the answer may be on its way";
 }
