@@ -200,8 +200,8 @@ void link::settle() {
 }
 
 void link::settle_keys() {
-  // Not faster than the peer reads.
-  while (untold_.empty() && keys_.has_questions())
+  // Not faster than the peer reads, and not more than it may answer before this side reads.
+  while (untold_.empty() && keys_.has_questions() && keys_.asked() < MOST_ASKED)
     for (const ask& one : keys_.questions(ASKED_AT_ONCE)) tell(one);
   // The bytes of an operation may be on their way while its notification is not sent yet: then no
   // number says that they have come.

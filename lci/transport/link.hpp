@@ -198,6 +198,7 @@ class link : public std::enable_shared_from_this<link> {
   std::vector<released> released_;  // by the peer; what it has written there is still to come
   static constexpr std::size_t MOST_UNTOLD = 65536;  // messages
   static constexpr std::size_t ASKED_AT_ONCE = 64;   // keys
+  static constexpr std::size_t MOST_ASKED = 1024;    // keys whose answers are not here yet
   std::deque<std::string> untold_;                   // what the control connection had no room for
   std::deque<std::shared_ptr<operation>> queue_;     // not wholly posted
   std::deque<std::shared_ptr<operation>> unnotified_;  // wholly posted, notification still to send

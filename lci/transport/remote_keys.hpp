@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <set>
 #include <string>
@@ -55,6 +56,8 @@ class remote_keys {
   // The next questions, in the order of find().
   std::vector<ask> questions(std::size_t most);
   bool has_questions() const noexcept { return !unknown_.empty(); }
+  // Questions without an answer.
+  std::size_t asked() const noexcept { return asked_.size(); }
   // False: questions() and released() have nothing to say.
   bool has_news() const noexcept { return has_questions() || !leaving_.empty(); }
   // False: nobody has asked that.
@@ -75,7 +78,7 @@ class remote_keys {
   std::size_t most_ = MOST_IDLE;      // of all_; beyond it the idle ones are taken out
   std::shared_ptr<remote_key> last_;  // that find() has returned, of all_
   std::unordered_map<std::uint32_t, std::shared_ptr<remote_key>> asked_;  // by number
-  std::vector<std::shared_ptr<remote_key>> unknown_;
+  std::deque<std::shared_ptr<remote_key>> unknown_;
   // Withdrawn, with the keys that were in use then.
   struct leaving {
     std::uint64_t number = 0;
