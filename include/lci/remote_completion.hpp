@@ -60,7 +60,9 @@ class reserve_rcomps_x : public detail::operation<reserve_rcomps_x, detail::rcom
   }
 };
 
-/// Removes a number; a late message to it makes the receiver's progress() throw.
+/// Removes a number; a late message to it makes the receiver's progress() throw, and the sender's
+/// too if the message is longer than get_max_bcopy_size(). Large messages of this host that wait
+/// for their turn when the number is removed are late.
 class deregister_rcomp_x : public detail::operation<deregister_rcomp_x, detail::rcomp_args, void,
                                                     &detail::deregister_rcomp>,
                            public detail::runtime_option<deregister_rcomp_x> {

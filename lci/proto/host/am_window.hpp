@@ -3,9 +3,9 @@
 // cache, and each copy then takes longer (docs/decisions/0068-large-active-messages-in-turn.md).
 // Requests beyond that wait here, oldest first.
 //
-// Owned by the host's context; what grants is grant_arrivals() of arrival. Threads: shared. Always
-// true: while requests of a rank wait, one of its messages is under way or a thread is at granting,
-// or the rank is starved and counted as waiting.
+// Owned by the host's context; what grants is grant_arrivals() of large_arrival. Threads: shared.
+// Always true: while requests of a rank wait, one of its messages is under way or a thread is at
+// granting, or the rank is starved and counted as waiting.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
 // A peer asks before it sends a message: it goes to its matching engine, or, for a completion
 // object, gets a buffer, in its turn where the network is faster so (am_window). Threads: on_rts()
-// runs in the polling thread; grant_arrivals() in whichever ends a message.
+// runs in the polling thread; grant_arrivals() in whichever ends a message, or makes progress.
 #pragma once
 
 #include "lci/net/backend.hpp"
