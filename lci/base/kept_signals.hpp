@@ -14,18 +14,20 @@ namespace lci::base {
 class kept_signals {
  public:
   kept_signals() noexcept {
-    for (std::size_t i = 0; i < KEPT.size(); ++i) sigaction(KEPT[i], nullptr, &before_[i]);
+    for (std::size_t i = 0; i < COUNT; ++i) sigaction(kept()[i], nullptr, &before_[i]);
   }
   ~kept_signals() {
-    for (std::size_t i = 0; i < KEPT.size(); ++i) sigaction(KEPT[i], &before_[i], nullptr);
+    for (std::size_t i = 0; i < COUNT; ++i) sigaction(kept()[i], &before_[i], nullptr);
   }
   kept_signals(const kept_signals&) = delete;
   kept_signals& operator=(const kept_signals&) = delete;
 
  private:
-  static constexpr std::array KEPT{SIGHUP,  SIGINT, SIGQUIT, SIGILL,  SIGTRAP,
-                                   SIGABRT, SIGBUS, SIGFPE,  SIGSEGV, SIGTERM};
-  std::array<struct sigaction, KEPT.size()> before_{};
+  static constexpr std::size_t COUNT = 10;
+  static constexpr std::array<int, COUNT> kept() noexcept {
+    return {SIGHUP, SIGINT, SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGTERM};
+  }
+  std::array<struct sigaction, COUNT> before_{};
 };
 
 }  // namespace lci::base
