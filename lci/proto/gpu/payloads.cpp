@@ -17,19 +17,6 @@
 
 namespace lci::proto::gpu {
 
-namespace {
-
-status_t status_of(int rank, tag_t tag, void* buffer, std::size_t size) noexcept {
-  status_t status(errorcode_t::done);
-  status.rank = rank;
-  status.tag = tag;
-  status.buffer = buffer;
-  status.size = size;
-  return status;
-}
-
-}  // namespace
-
 // ---- the pool ----
 
 void payload_arrivals::enter(mem::payload_pool& pool) noexcept {
@@ -89,7 +76,8 @@ net::verdict payload_arrivals::deliver(comp_impl_t& to, int rank, const std::byt
                                        std::size_t size, tag_t tag) noexcept {
   am_place at;
   if (find(size, at) == found::yes) {
-    if (deliver_at(to, status_of(rank, tag, at.buffer, size), at, data)) return net::verdict::taken;
+    if (deliver_at(to, arrival_status(rank, tag, at.buffer, size), at, data))
+      return net::verdict::taken;
     give_up_place(at);
     return net::verdict::deferred;
   }
@@ -193,18 +181,7 @@ void payload_arrivals::on_rts(comp_impl_t& to, int rank, const wire::rts& reques
 
 void payload_arrivals::start(comp_impl_t& to, std::uint32_t serial, int rank,
                              const wire::rts& request, const am_place& at) {
-  recv_plan plan;
-  plan.rank = rank;
-  plan.user = {&to, status_of(rank, request.tag, at.buffer, request.size)};
-  plan.user.is_arrival = true;
-  plan.user.what = news::message;
-  plan.user.serial = serial;
-  plan.what = &ACTIVE_MESSAGE;
-  plan.kind = at.where.kind;
-  plan.gpu = at.where.device;
-  plan.from_device = (request.flags & wire::FROM_DEVICE) != 0;
-  plan.allocator = at.allocator;
-  plan.payload = at.payload;
+  const recv_plan plan = plan_of_arrival(to, serial, rank, request, at);
   if (plan.payload != nullptr) mem::home_of(*plan.payload).enter_operation(*plan.payload);
   try {
     start_receive(ctx_.host, request.sender, plan);
@@ -244,7 +221,8 @@ bool payload_arrivals::serve(waiting& first) noexcept {
   am_place at;
   if (find(first.request.size, at) != found::yes) return false;
   if (first.is_small) {
-    const status_t status = status_of(first.rank, first.request.tag, at.buffer, first.bytes.size());
+    const status_t status =
+        arrival_status(first.rank, first.request.tag, at.buffer, first.bytes.size());
     // First: what it is told may wait until nothing is under way here.
     ctx_.expect_leftovers(-1);
     if (first.to->attr.serial != first.serial) {

@@ -33,6 +33,23 @@ bool take_buffer(host_context& host, std::size_t size, am_place& out) noexcept {
   return out.buffer != nullptr;
 }
 
+recv_plan plan_of_arrival(comp_impl_t& to, std::uint32_t serial, int rank, const wire::rts& request,
+                          const am_place& at) noexcept {
+  recv_plan plan;
+  plan.rank = rank;
+  plan.user = {&to, arrival_status(rank, request.tag, at.buffer, request.size)};
+  plan.user.is_arrival = true;
+  plan.user.what = news::message;
+  plan.user.serial = serial;
+  plan.what = &ACTIVE_MESSAGE;
+  plan.kind = at.where.kind;
+  plan.gpu = at.where.device;
+  plan.allocator = at.allocator;
+  plan.payload = at.payload;
+  plan.from_device = (request.flags & wire::FROM_DEVICE) != 0;
+  return plan;
+}
+
 LCI_COLD net::verdict drop_message(progress_engine& engine, int rank, rcomp_t rcomp) noexcept {
   engine.dropped.add(1);
   engine.errors.keep_made([&] {

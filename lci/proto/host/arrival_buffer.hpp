@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "lci/base/platform.hpp"
 #include "lci/mem/packet_pool.hpp"
 #include "lci/proto/host/host_context.hpp"
+#include "lci/proto/host/plans.hpp"
 
 namespace lci::proto {
 
@@ -21,6 +23,10 @@ bool take_buffer(host_context& host, std::size_t size, am_place& out) noexcept;
 inline bool is_for_packet(const mem::packet_pool& pool, std::size_t size) noexcept {
   return size + sizeof(wire::extended_head) <= pool.payload_size();
 }
+// How the message of that request is received at `at`. serial: of `to` when the message was taken
+// up.
+recv_plan plan_of_arrival(comp_impl_t& to, std::uint32_t serial, int rank, const wire::rts& request,
+                          const am_place& at) noexcept;
 // A message for nobody.
 LCI_COLD net::verdict drop_message(progress_engine& engine, int rank, rcomp_t rcomp) noexcept;
 

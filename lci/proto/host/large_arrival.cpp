@@ -50,18 +50,8 @@ LCI_COLD net::verdict start_arrival(host_context& host, int rank, const wire::rt
     engine.say(rank, wire::kind::drop_send, wire::drop{request.sender, 0, 0});
     return is_over();
   }
-  recv_plan plan;
-  plan.rank = rank;
-  plan.user = {to.comp, arrival_status(rank, request.tag, at.buffer, request.size)};
-  plan.user.is_arrival = true;
-  plan.user.what = news::message;
-  plan.user.serial = serial;
-  plan.what = &ACTIVE_MESSAGE;
-  plan.kind = at.where.kind;
-  plan.gpu = at.where.device;
-  plan.allocator = at.allocator;
+  recv_plan plan = plan_of_arrival(*to.comp, serial, rank, request, at);
   plan.is_in_turn = is_in_turn;
-  plan.from_device = (request.flags & wire::FROM_DEVICE) != 0;
   try {
     start_receive(host, request.sender, plan);
   } catch (...) {
