@@ -38,6 +38,15 @@ class large_arrival : public testing::Test {
       ASSERT_EQ(proto::start_message(out), lci::errorcode_t::posted);
     }
   }
+  // Moves everybody until `to` has that many; how many were under way at most.
+  std::size_t most_under_way(const taker& to, std::size_t count) {
+    std::size_t most = 0;
+    for (int i = 0; i < ROUNDS && to.seen.size() < count; ++i) {
+      w_.step(1);
+      most = std::max<std::size_t>(most, target().rendezvous.recvs.size());
+    }
+    return most;
+  }
   proto::host_context& target() { return w_[1].queues->host; }
   void expect_nothing_left() {
     EXPECT_EQ(target().window.waiting(), 0u);
@@ -53,12 +62,7 @@ class large_arrival : public testing::Test {
 TEST_F(large_arrival, many_at_once__have_few_buffers_and_come_in_order) {
   taker to;
   post(20, w_[1].core.rcomps.add(&to));
-  std::size_t most = 0;
-  for (int i = 0; i < ROUNDS && to.seen.size() < 20; ++i) {
-    w_.step(1);
-    most = std::max<std::size_t>(most, target().rendezvous.recvs.size());
-  }
-  EXPECT_EQ(most, 3u);
+  EXPECT_EQ(most_under_way(to, 20), 3u);
   ASSERT_EQ(to.seen.size(), 20u);
   EXPECT_TRUE(std::is_sorted(to.seen.begin(), to.seen.end()));
   w_.step();
@@ -71,12 +75,7 @@ TEST_F(large_arrival, of_other_ranks__do_not_wait_for_each_other) {
   const lci::rcomp_t number = w_[1].core.rcomps.add(&to);
   post(3, number);
   post(3, number, 2);
-  std::size_t most = 0;
-  for (int i = 0; i < ROUNDS && to.seen.size() < 6; ++i) {
-    w_.step(1);
-    most = std::max<std::size_t>(most, target().rendezvous.recvs.size());
-  }
-  EXPECT_EQ(most, 6u);
+  EXPECT_EQ(most_under_way(to, 6), 6u);
   EXPECT_EQ(to.seen.size(), 6u);
 }
 
