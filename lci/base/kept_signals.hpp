@@ -1,6 +1,6 @@
-// Signals belong to the program: libraries that are loaded at run time install handlers of their
-// own, of UCX for faults, of PSM, which libfabric loads, also for SIGINT and SIGTERM. While one of
-// these lives they may; at its end what the program had is back.
+// Signals belong to the program. Libraries that are loaded at run time install handlers: UCX for
+// faults, PSM, which libfabric loads, also for SIGINT and SIGTERM. An object of this class restores
+// at its end what the program had.
 #pragma once
 
 #include <signal.h>
