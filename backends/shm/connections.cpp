@@ -47,7 +47,7 @@ std::uint32_t next_number() noexcept {
 connections::connections(const net::fabric_config& config)
     : config_(checked(config)),
       number_(next_number()),
-      chunks_(*config.arena, sizeof(mem::packet) + CHUNK_MAX, MAX_CHUNKS, CHUNK_SPARE),
+      chunks_(*config.arena, sizeof(mem::packet) + CHUNK_MAX + CHUNK_SPARE, MAX_CHUNKS),
       here_(shm::address::make()),
       boxes_(MAX_DEVICES) {
   const auto ranks = static_cast<std::size_t>(config.book->size());

@@ -222,7 +222,8 @@ class alloc_packet_pool_x
                                      packet_pool_settings_t, packet_pool_t,
                                      &detail::alloc_packet_pool> {
  public:
-  /// Sets the bytes of a packet, including its header. Default: attribute `packet_size`.
+  /// Sets the bytes of the longest message that a packet holds, rounded up to whole cache lines; a
+  /// packet takes two cache lines more. Default: attribute `packet_size`.
   alloc_packet_pool_x&& packet_size(size_t value) { return set(&S::packet_size, value); }
   /// Sets the maximum number of packets. Default: attribute `npackets`.
   alloc_packet_pool_x&& npackets(size_t value) { return set(&S::npackets, value); }
@@ -303,7 +304,7 @@ class put_upacket_x
 };
 
 /// Largest message that fits in a packet. Threads: any.
-/// @return  bytes of payload: a packet of the pool without the library's header
+/// @return  bytes: `packet_size` of the pool, rounded up to whole cache lines
 class get_max_bcopy_size_x
     : public detail::operation<get_max_bcopy_size_x, detail::packet_pool_args, size_t,
                                &detail::get_max_bcopy_size>,

@@ -40,9 +40,8 @@ bool is_returned(const packet& p) noexcept {
 constinit thread_local packet* detail::packet_in_hand = nullptr;
 
 struct packet_pool::shared {
-  shared(arena& arena, packet_pool* pool, std::size_t packet_size, std::size_t spare,
-         std::size_t limit)
-      : home(arena), store(arena, pool, packet_size, spare, limit) {}
+  shared(arena& arena, packet_pool* pool, std::size_t packet_size, std::size_t limit)
+      : home(arena), store(arena, pool, packet_size, limit) {}
   ~shared() {
     for (auto& cache : caches) delete cache.load(std::memory_order_relaxed);
     for (unfinished* one = take_recalls(); one != nullptr;) delete std::exchange(one, one->next);
@@ -138,15 +137,14 @@ struct packet_pool::shared {
   std::atomic<std::size_t> misuses{0};
 };
 
-packet_pool::packet_pool(arena& arena, std::size_t packet_size, std::size_t limit,
-                         std::size_t spare)
-    : packet_size_(base::align_up(packet_size, base::CACHE_LINE)), spare_(spare), limit_(limit) {
+packet_pool::packet_pool(arena& arena, std::size_t packet_size, std::size_t limit)
+    : packet_size_(base::align_up(packet_size, base::CACHE_LINE)), limit_(limit) {
   constexpr std::size_t least = 2 * sizeof(packet);
   if (packet_size < least || packet_size > UINT32_MAX / 2) {
     throw argument_error("packet_size is " + std::to_string(packet_size) + "; legal are " +
                          std::to_string(least) + " to " + std::to_string(UINT32_MAX / 2));
   }
-  shared_ = std::make_unique<shared>(arena, this, packet_size_, spare, limit);
+  shared_ = std::make_unique<shared>(arena, this, packet_size_, limit);
   caches_ = &shared_->caches;
   arena.add_pool(*this);
 }

@@ -20,9 +20,9 @@ namespace lci::mem {
 class packet_pool : public packet_home {
  public:
   // packet_size: bytes of one packet with its header line, rounded up to whole cache lines. limit:
-  // ceiling on the number of packets, may be 0; the pool starts empty and grows by chunks. spare:
-  // bytes behind each payload, whole cache lines, which programs do not get. Throws argument_error.
-  packet_pool(arena& arena, std::size_t packet_size, std::size_t limit, std::size_t spare = 0);
+  // ceiling on the number of packets, may be 0; the pool starts empty and grows by chunks.
+  // Throws argument_error.
+  packet_pool(arena& arena, std::size_t packet_size, std::size_t limit);
   ~packet_pool();
   packet_pool(const packet_pool&) = delete;
   packet_pool& operator=(const packet_pool&) = delete;
@@ -99,8 +99,6 @@ class packet_pool : public packet_home {
   LCI_COLD static bool is_given_away(const arena& own, void* payload) noexcept;
 
   std::size_t payload_size() const noexcept { return packet_size_ - sizeof(packet); }
-  // What the library itself may write into a packet: the spare bytes as well.
-  std::size_t room() const noexcept { return payload_size() + spare_; }
   std::size_t limit() const noexcept { return limit_; }
   std::size_t allocated() const noexcept;    // packets that exist
   std::size_t outstanding() const noexcept;  // out or lent (exact only while no thread is inside)
@@ -131,7 +129,6 @@ class packet_pool : public packet_home {
   LCI_COLD void refuse(const packet& p) noexcept;
 
   std::size_t packet_size_;
-  std::size_t spare_;
   std::size_t limit_;
   std::unique_ptr<shared> shared_;
   cache_table* caches_;  // in shared_

@@ -8,11 +8,11 @@
 namespace lci::mem {
 
 packet_store::packet_store(arena& arena, packet_home* pool, std::size_t packet_size,
-                           std::size_t spare, std::size_t limit)
+                           std::size_t limit)
     : arena_(arena),
       pool_(pool),
       capacity_(packet_size - sizeof(packet)),
-      stride_(packet_size + spare),
+      stride_(packet_size),
       limit_(limit),
       chunk_packets_(std::clamp<std::size_t>(CHUNK_BYTES / stride_, 4, 64)),
       credits_(limit / 2) {

@@ -18,10 +18,7 @@ namespace lci::mem {
 
 class packet_store {
  public:
-  // Each packet lies packet_size + spare bytes behind the one before; its capacity counts no spare
-  // bytes.
-  packet_store(arena& arena, packet_home* pool, std::size_t packet_size, std::size_t spare,
-               std::size_t limit);
+  packet_store(arena& arena, packet_home* pool, std::size_t packet_size, std::size_t limit);
   ~packet_store();
   packet_store(const packet_store&) = delete;
   packet_store& operator=(const packet_store&) = delete;

@@ -26,7 +26,7 @@ constexpr range RANGES[] = {
     {"gpu_resident", 0, 64},
     {"max_handler_depth", 1, proto::MAX_HANDLER_DEPTH},
     {"max_handler_wait_s", 0, INT_MOST},
-    {"packet_size", 2 * LCI_CACHE_LINE, 1 << 30},  // a header of one line, and room for something
+    {"packet_size", 2 * LCI_CACHE_LINE, 1 << 30},
     {"npackets", 0, INT_MOST},
     {"sync_threshold", 1, comp::sync::MAX_THRESHOLD},
     {"cq_default_length", 1, comp::queue::MAX_LENGTH},

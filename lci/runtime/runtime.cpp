@@ -7,7 +7,7 @@
 #include "lci/errors.hpp"
 #include "lci/match/make_engine.hpp"
 #include "lci/mem/memory_domain.hpp"
-#include "lci/proto/host/eager.hpp"
+#include "lci/proto/engine/packet_size.hpp"
 #include "lci/runtime/attribute_text.hpp"
 #include "lci/runtime/device.hpp"
 #include "lci/runtime/global.hpp"
@@ -42,12 +42,11 @@ packet_pool_impl_t::packet_pool_impl_t(runtime_impl_t& runtime, const packet_poo
                                        allocator_base_t* allocator)
     : owner(runtime),
       attr(wanted),
-      packets(runtime.core.arena, wanted.packet_size, allocator == nullptr ? wanted.npackets : 0,
-              proto::PACKET_SPARE) {
+      packets(runtime.core.arena, proto::packet_bytes_for(wanted.packet_size),
+              allocator == nullptr ? wanted.npackets : 0) {
   if (allocator != nullptr)
     payloads = std::make_unique<mem::payload_pool>(runtime.core.arena, packets, *allocator,
-                                                   packets.payload_size(), wanted.npackets,
-                                                   &mem::find_place);
+                                                   max_bcopy(), wanted.npackets, &mem::find_place);
   owner.packet_pools.push_back(this);
 }
 
@@ -60,7 +59,7 @@ packet_pool_impl_t::~packet_pool_impl_t() {
 }
 
 std::size_t packet_pool_impl_t::max_bcopy() const noexcept {
-  return packets.payload_size() - sizeof(proto::wire::extended_head);
+  return proto::longest_in_packet(packets);
 }
 
 matching_engine_impl_t::matching_engine_impl_t(runtime_impl_t& runtime,

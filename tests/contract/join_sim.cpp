@@ -21,7 +21,7 @@ backend_under_test sim_like(std::string name, const sim_options& options) {
 std::vector<backend_under_test> shapes() {
   sim_options network{.packets = sim_packets::own, .depth = 16, .late = true, .connect_polls = 5};
   sim_options least{.packets = sim_packets::none, .depth = 4, .late = true};
-  least.caps = {.max_inject = 64, .max_send = 8128, .max_rma = 4096};
+  least.caps = {.max_inject = 64, .max_send = 8256, .max_rma = 4096};
   least.reorder_one_in = 3;
   least.max_delay_polls = 4;
   sim_options slow{.max_delay_polls = 8, .refuse_one_in = 3};

@@ -109,7 +109,7 @@ TEST(setup, global_runtime__has_what_its_options_say) {
   EXPECT_FALSE(lci::get_default_net_context().is_empty());
   EXPECT_FALSE(lci::get_default_packet_pool().is_empty());
   EXPECT_FALSE(lci::get_default_matching_engine().is_empty());
-  EXPECT_EQ(lci::get_max_bcopy_size(), 8192u - LCI_CACHE_LINE - 12);
+  EXPECT_EQ(lci::get_max_bcopy_size(), 8192u);
   EXPECT_NE(runtime.get_attr_rdv_protocol(), lci::attr_rdv_protocol_t::auto_select);
   EXPECT_NE(lci::get_default_net_context().get_attr_backend(), lci::attr_backend_t::none);
   exchange(runtime);

@@ -24,8 +24,8 @@ inline const fabric_config& checked(const fabric_config& config, const char* net
                         ": a fabric needs an address book, an arena and a table of regions");
   return config;
 }
-// What fits a receive beside its header line, in two pages.
-inline constexpr std::size_t MAX_SEND = 8192 - sizeof(mem::packet);
+// What fits a receive of the default `packet_size`: 8 KiB and the head of a message.
+inline constexpr std::size_t MAX_SEND = 8192 + base::CACHE_LINE;
 
 // Driver, derived from this, has config(), memory(), keys(), calls(), devices() and
 // make_queue(index, device_config). Its queues have tell_withdrawn(rank, name),

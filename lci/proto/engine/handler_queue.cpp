@@ -122,7 +122,7 @@ net::verdict handler_queue::add(const net::arrival& from, rcomp_t rcomp, tag_t t
   if (size != 0 && may_hold_packet()) {
     is_kept = from.packet != nullptr && data == from.packet->payload();
     packet = is_kept ? from.packet : pool_.get();
-    if (packet != nullptr && !is_kept && size > pool_.room()) {
+    if (packet != nullptr && !is_kept && size > pool_.payload_size()) {
       pool_.put(packet);
       packet = nullptr;
     }

@@ -10,6 +10,7 @@
 #include "lci/base/rough_clock.hpp"
 #include "lci/base/spin.hpp"
 #include "lci/base/undo.hpp"
+#include "lci/proto/engine/packet_size.hpp"
 
 namespace lci::proto {
 
@@ -28,7 +29,7 @@ progress_engine::progress_engine(core& c, net::fabric& f, int number,
       index(number),
       pool(p),
       max_piece(piece),
-      max_copy(std::min(p.payload_size(), f.caps().max_send) - sizeof(wire::extended_head)),
+      max_copy(std::min(longest_in_packet(p), f.caps().max_send - sizeof(wire::extended_head))),
       config(wanted),
       errors(c),
       watch(c, errors, *this),

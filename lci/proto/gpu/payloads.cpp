@@ -10,6 +10,7 @@
 
 #include "lci/errors.hpp"
 #include "lci/proto/engine/handler_depth.hpp"
+#include "lci/proto/engine/packet_size.hpp"
 #include "lci/proto/gpu/common.hpp"
 #include "lci/proto/gpu/jobs.hpp"
 #include "lci/proto/host/arrival.hpp"
@@ -36,8 +37,8 @@ void payload_arrivals::take_place(std::size_t size, am_place& out) {
   mem::payload_pool* const pool =
       ctx_.host.payloads.load(std::memory_order_acquire);  // edge payloads.pool
   const std::size_t payload =
-      pool != nullptr ? pool->payload_size() : ctx_.engine.pool.payload_size();
-  if (size + sizeof(wire::extended_head) > payload) {
+      pool != nullptr ? pool->payload_size() : longest_in_packet(ctx_.engine.pool);
+  if (size > payload) {
     out.allocator =
         pool != nullptr ? &pool->allocator() : shared.allocator.load(std::memory_order_relaxed);
     const no_progress_here barred;

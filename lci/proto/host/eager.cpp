@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "lci/proto/engine/packet_size.hpp"
 #include "lci/proto/host/select.hpp"
 #include "lci/proto/host/transfers.hpp"
 
@@ -11,15 +12,14 @@ namespace lci::proto {
 
 namespace {
 
-// B leaves room for an extended head. A little more fits into the packets here; whether it does at
-// the receiver depends on the network. What is kept for later goes in a packet of the device.
+// Of several networks one may take more in a piece than the others. What is kept for later goes in
+// a packet of the device.
 bool fits_packet(const outgoing& out) noexcept {
   if (out.size <= out.bcopy_limit) [[likely]]
     return true;
-  const std::size_t length = out.head_size() + out.size;
   const progress_engine& engine = out.queue.engine;
-  return length <= out.pool.room() && length <= engine.pool.room() &&
-         length <= engine.fabric.caps_of(out.rank).max_send;
+  return out.size <= longest_in_packet(out.pool) && out.size <= longest_in_packet(engine.pool) &&
+         out.head_size() + out.size <= engine.fabric.caps_of(out.rank).max_send;
 }
 
 bool accepts_copy(const outgoing& out) noexcept {

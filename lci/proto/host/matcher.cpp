@@ -247,7 +247,7 @@ net::verdict matcher::keep(host_context& host, const net::arrival& from, tag_t t
       kept = true;
     } else {
       m->packet = host.engine.pool.get();
-      if (m->packet == nullptr || !copy_into(*m, from, host.engine.pool.room())) {
+      if (m->packet == nullptr || !copy_into(*m, from, host.engine.pool.payload_size())) {
         give_back(host, *m);
         return net::verdict::deferred;
       }

@@ -26,7 +26,7 @@ enum class sim_packets : std::uint8_t {
 
 struct sim_options {
   net::capabilities caps{.max_inject = 64,
-                         .max_send = 8128,
+                         .max_send = 8256,
                          .max_rma = std::size_t{1} << 30,
                          .write_with_immediate = true,
                          .one_sided = true,

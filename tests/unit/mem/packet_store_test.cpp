@@ -25,7 +25,7 @@ std::set<packet*> empty_into_set(packet_store& store) {
 
 TEST(fill__cut, as_many_as_the_limit_and_each_whole) {
   arena a(256 * MIB);
-  packet_store store(a, nullptr, 8192, 0, 1000);
+  packet_store store(a, nullptr, 8192, 1000);
   EXPECT_EQ(store.allocated(), 0u);
   const std::set<packet*> all = empty_into_set(store);
   EXPECT_EQ(all.size(), 1000u);
@@ -42,22 +42,9 @@ TEST(fill__cut, as_many_as_the_limit_and_each_whole) {
   }
 }
 
-TEST(fill__cut, spare_bytes_lie_between_packets) {
-  constexpr std::size_t SPARE = 128;
-  arena a(16 * MIB);
-  packet_store store(a, nullptr, 1024, SPARE, 100);
-  const std::set<packet*> all = empty_into_set(store);
-  ASSERT_EQ(all.size(), 100u);
-  for (packet* const p : all) {
-    EXPECT_EQ(p->capacity, 1024 - sizeof(packet));
-    std::memset(p->payload(), 0xee, p->capacity + SPARE);
-  }
-  for (packet* const p : all) EXPECT_EQ(p->magic, packet::MAGIC);
-}
-
 TEST(fill__cut, little_is_touched_for_the_first_packet) {
   arena a(256 * MIB);
-  packet_store store(a, nullptr, 8192, 0, 65536);
+  packet_store store(a, nullptr, 8192, 65536);
   magazine m;
   ASSERT_TRUE(store.fill(m));
   EXPECT_LE(m.count(), 8u);
@@ -66,7 +53,7 @@ TEST(fill__cut, little_is_touched_for_the_first_packet) {
 
 TEST(fill__memory, an_exhausted_arena_is_no_packet_and_stored_ones_still_come) {
   arena a(2 * MIB);
-  packet_store store(a, nullptr, 64 << 10, 0, 1000);
+  packet_store store(a, nullptr, 64 << 10, 1000);
   std::set<packet*> all = empty_into_set(store);
   EXPECT_GT(all.size(), 10u);
   EXPECT_LT(all.size(), 33u);
@@ -80,7 +67,7 @@ TEST(fill__memory, an_exhausted_arena_is_no_packet_and_stored_ones_still_come) {
 
 TEST(drain__chains, come_back_whole_and_last_first) {
   arena a(64 * MIB);
-  packet_store store(a, nullptr, 256, 0, 64);
+  packet_store store(a, nullptr, 256, 64);
   magazine one, two;
   ASSERT_TRUE(store.fill(one));
   ASSERT_TRUE(store.fill(two));
@@ -101,7 +88,7 @@ TEST(drain__chains, come_back_whole_and_last_first) {
 
 TEST(take_credits__cap, half_the_limit_in_all) {
   arena a(64 * MIB);
-  packet_store store(a, nullptr, 256, 0, 100);
+  packet_store store(a, nullptr, 256, 100);
   std::uint32_t sum = 0;
   while (const std::uint32_t n = store.take_credits(16)) {
     EXPECT_LE(n, 16u);
@@ -114,7 +101,7 @@ TEST(take_credits__cap, half_the_limit_in_all) {
 
 TEST(take_credits__cap, a_pool_of_one_packet_lends_nothing) {
   arena a(64 * MIB);
-  packet_store store(a, nullptr, 256, 0, 1);
+  packet_store store(a, nullptr, 256, 1);
   EXPECT_EQ(store.take_credits(16), 0u);
 }
 
@@ -122,7 +109,7 @@ TEST(packet_store__end, memory_goes_back_only_when_all_are_home) {
   arena a(64 * MIB);
   std::byte* where = nullptr;
   for (const bool home : {false, true}) {
-    packet_store store(a, nullptr, 8192, 0, 4);
+    packet_store store(a, nullptr, 8192, 4);
     magazine m;
     ASSERT_TRUE(store.fill(m));
     auto* const first = reinterpret_cast<std::byte*>(m.pop());
@@ -130,7 +117,7 @@ TEST(packet_store__end, memory_goes_back_only_when_all_are_home) {
     where = first;
     if (home) store.free_memory_at_end();
   }
-  packet_store store(a, nullptr, 8192, 0, 4);
+  packet_store store(a, nullptr, 8192, 4);
   magazine m;
   ASSERT_TRUE(store.fill(m));
   EXPECT_EQ(reinterpret_cast<std::byte*>(m.pop()), where);
@@ -138,7 +125,7 @@ TEST(packet_store__end, memory_goes_back_only_when_all_are_home) {
 
 TEST(packet_store__threads, every_packet_once_while_growing) {
   arena a(256 * MIB);
-  packet_store store(a, nullptr, 256, 0, 5000);
+  packet_store store(a, nullptr, 256, 5000);
   std::vector<std::set<packet*>> got(4);
   std::vector<std::thread> threads;
   for (auto& mine : got) threads.emplace_back([&] { mine = empty_into_set(store); });

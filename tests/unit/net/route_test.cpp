@@ -88,7 +88,7 @@ TEST(route, capabilities__are_those_of_the_way) {
   EXPECT_FALSE(fabric.caps_of(0).needs_keys);
   for (const int far : {2, 3}) {
     EXPECT_EQ(fabric.caps_of(far).max_inject, 88u);
-    EXPECT_EQ(fabric.caps_of(far).max_send, 8128u);
+    EXPECT_EQ(fabric.caps_of(far).max_send, 8256u);
     EXPECT_FALSE(fabric.caps_of(far).write_with_immediate);
     EXPECT_TRUE(fabric.caps_of(far).needs_keys);
   }

@@ -12,6 +12,7 @@
 #include "lci/match/make_engine.hpp"
 #include "lci/mem/packet_pool.hpp"
 #include "lci/proto/device_queues.hpp"
+#include "lci/proto/engine/packet_size.hpp"
 #include "lci/proto/host/eager.hpp"
 #include "lci/proto/host/matcher.hpp"
 #include "lci/proto/host/select.hpp"
@@ -37,7 +38,7 @@ struct node {
       std::function<std::unique_ptr<net::fabric>(int rank, const net::fabric_config& config)>;
   node(const opener& open, int rank, int n, std::size_t max_piece, const mem::ladder_rules& rules)
       : shared(rank, n, proto::wire::imm_layout{}, n),
-        pool(core.arena, 8192, 64, proto::PACKET_SPARE) {
+        pool(core.arena, proto::packet_bytes_for(8192), 64) {
     net::fabric_config config;
     config.arena = &core.arena;
     config.regions = &core.regions;

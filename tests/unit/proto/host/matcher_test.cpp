@@ -294,7 +294,7 @@ TEST_P(post_alone, in_a_thread_that_the_engine_is_not_biased_towards) {
 TEST(kept_message, from_larger_packets_than_ours__waits_for_its_receive) {
   proto_world w;
   node& here = w[0];
-  const auto data = pattern(here.pool.room() + 1);
+  const auto data = pattern(here.pool.payload_size() + 1);
   const std::size_t before = here.pool.outstanding();
   const auto arrive = [&] {
     return here.matcher->on_eager(here.queues->host,

@@ -32,11 +32,10 @@ TEST(select, thresholds__follow_the_limits) {
   const auto as_is = [](proto::outgoing&) {};
   EXPECT_EQ(named(64, as_is), "inject");
   EXPECT_EQ(named(65, as_is), "bcopy");
-  EXPECT_EQ(named(8116, as_is), "bcopy");
-  EXPECT_EQ(named(8256, as_is), "bcopy");
-  EXPECT_EQ(named(8257, as_is), "rendezvous");
-  EXPECT_EQ(named(8244, [](proto::outgoing& o) { o.extended = true; }), "bcopy");
-  EXPECT_EQ(named(8245, [](proto::outgoing& o) { o.extended = true; }), "rendezvous");
+  EXPECT_EQ(named(8192, as_is), "bcopy");
+  EXPECT_EQ(named(8193, as_is), "rendezvous");
+  EXPECT_EQ(named(8192, [](proto::outgoing& o) { o.extended = true; }), "bcopy");
+  EXPECT_EQ(named(8193, [](proto::outgoing& o) { o.extended = true; }), "rendezvous");
   EXPECT_EQ(named(8, [](proto::outgoing& o) { o.wants_network = true; }), "bcopy");
   EXPECT_EQ(named(65, [](proto::outgoing& o) { o.has_mr = true; }), "zero_copy");
   EXPECT_EQ(named(64, [](proto::outgoing& o) { o.has_mr = true; }), "inject");
@@ -45,8 +44,7 @@ TEST(select, thresholds__follow_the_limits) {
   EXPECT_EQ(named(53, [](proto::outgoing& o) { o.extended = true; }), "bcopy");
 }
 
-// The receiver of another network may have packets without spare bytes.
-TEST(select, spare_bytes__are_used_as_far_as_the_network_goes) {
+TEST(select, packets__are_filled_as_far_as_the_network_goes) {
   sim_options options;
   options.caps.max_send = 8150;
   proto_world w(options);
