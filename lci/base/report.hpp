@@ -20,6 +20,7 @@ inline constexpr const char* SOCKET_VARIABLE = "LCI_LCRUN_REPORT";
 // process that gets it by mistake does not die.
 inline constexpr int QUESTION = SIGURG;
 
+// New ones come last: the numbers of the others stay.
 enum class kind : std::uint8_t {
   call,        // name; thread, object; rank, tag, size of what it waits for, how: last refusal
   collective,  // name, number; engine; object: signalled at its end; other: its transfers' object
@@ -34,7 +35,9 @@ enum class kind : std::uint8_t {
   device,      // number: operations open; size: receives open
   packets,     // number: packets in use; size: packets in all
   engine,      // number: collectives begun on this engine
-  busy         // name: could not be looked at now
+  busy,        // name: could not be looked at now
+  turn         // number: large active messages that wait for their turn here; rank of the sender;
+               // size: of all of them
 };
 
 // What a message's sender does, and how far this rank is with the peer that a record names. None of

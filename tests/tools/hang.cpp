@@ -64,6 +64,22 @@ void never_received() {
   for (;;) lci::progress_x()();
 }
 
+// Nobody writes the data of the first messages, so that the others do not get their turn.
+void large_active_messages() {
+  lci::comp_t inbox = lci::alloc_cq_x()();
+  lci::comp_t sent = lci::alloc_counter_x()();
+  const lci::rcomp_t number = lci::register_rcomp_x(inbox)();
+  lci::barrier_x()();
+  if (me == 0) {
+    for (int i = 0; i < 6; ++i) {
+      while (lci::post_am_x(1, large.data(), large.size(), sent, number).tag(3)().is_retry())
+        lci::progress_x()();
+    }
+    for (;;) ::pause();
+  }
+  for (;;) lci::progress_x()();
+}
+
 // One rank makes no progress from its start on, so that nobody can connect with it.
 void still_connecting() {
   if (me == 1) {
@@ -121,6 +137,7 @@ const way WAYS[] = {{"tag_mismatch", tag_mismatch},
                     {"never_sent", never_sent},
                     {"each_other", each_other},
                     {"never_received", never_received},
+                    {"large_active_messages", large_active_messages},
                     {"still_connecting", still_connecting, false},
                     {"never_connected", never_connected, false},
                     {"no_progress", no_progress},

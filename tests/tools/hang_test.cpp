@@ -75,6 +75,11 @@ TEST_F(hang_test, large_message__nobody_receives) {
          "sender waits"});
 }
 
+TEST_F(hang_test, large_active_messages__that_wait_for_their_turn) {
+  hangs("large_active_messages", 2,
+        {"rank 1: [0-9]+ large active messages from rank 0 wait for their turn, [0-9]+ bytes\n"});
+}
+
 TEST_F(hang_test, peer__that_is_still_connecting) {
   hangs("still_connecting", 2,
         {"rank 0 waits for tag 8 from 1, with which it is still connecting\n",

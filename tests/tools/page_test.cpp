@@ -232,6 +232,19 @@ TEST(write_page, peers_that_are_still_connecting) {
     EXPECT_NE(page.find(line), std::string::npos) << line << page;
 }
 
+TEST(write_page, large_active_messages_that_wait_for_their_turn) {
+  record many = make(kind::turn, 0, 0), one = make(kind::turn, 2, 0);
+  many.number = 3;
+  many.size = 196608;
+  one.number = 1;
+  one.size = 32768;
+  EXPECT_EQ(write_page({view(1, {many, one})}, 1, "on request"),
+            "who waits for what (on request)\n"
+            "  rank 1: 1 large active message from rank 2 waits for its turn, 32768 bytes\n"
+            "  rank 1: 3 large active messages from rank 0 wait for their turn, 196608 bytes\n"
+            "end of who waits for what\n");
+}
+
 TEST(write_page, what_a_post_is_refused_for) {
   record refused = call("a blocking post", 0, 100);
   refused.how = static_cast<std::uint8_t>(lci::errorcode_t::retry_nopacket);

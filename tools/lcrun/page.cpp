@@ -184,6 +184,13 @@ class rank_text {
       return "receiving " + bytes_text(r.size) + ", " + tag_text(r.tag) + ", from " +
              from_rank(r.rank);
     });
+    add_alike(kind::turn, "ranks whose large active messages wait", [](const record& r) {
+      return std::to_string(r.number) +
+             (r.number == 1 ? " large active message from " : " large active messages from ") +
+             from_rank(r.rank) +
+             (r.number == 1 ? " waits for its turn, " : " wait for their turn, ") +
+             bytes_text(r.size);
+    });
     add_alike(kind::atomic, "atomic operations", [](const record& r) {
       return "an atomic operation of a kernel on " + bytes_text(r.size) + " of " +
              from_rank(r.rank) + ", not answered yet" +

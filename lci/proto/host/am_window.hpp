@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -41,6 +42,19 @@ class am_window {
   int take_starved() noexcept;
   // Requests that wait.
   std::size_t waiting() const noexcept { return waiting_.load(std::memory_order_relaxed); }
+  // In a signal handler: see(rank, requests, bytes) of each rank whose requests wait. False: locked
+  // by another thread, or by the one that was interrupted.
+  template <class F>
+  bool try_look(F&& see) const noexcept {
+    const std::unique_lock lock(lock_, std::try_to_lock);
+    if (!lock.owns_lock()) return false;
+    for (const auto& [rank, of] : peers_) {
+      std::uint64_t bytes = 0;
+      for (std::size_t i = of.first; i != of.requests.size(); ++i) bytes += of.requests[i].size;
+      if (of.first != of.requests.size()) see(rank, of.requests.size() - of.first, bytes);
+    }
+    return true;
+  }
 
  private:
   struct peer {
@@ -52,7 +66,7 @@ class am_window {
     bool is_starved = false;
   };
 
-  base::spinlock lock_;                  // guards what follows
+  mutable base::spinlock lock_;          // guards what follows
   std::unordered_map<int, peer> peers_;  // by rank
   std::atomic<std::size_t> waiting_{0};  // relaxed: changed under lock_, else only a hint
 };

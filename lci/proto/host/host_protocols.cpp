@@ -138,6 +138,16 @@ void host_protocols::report(sheet& to) noexcept {
     out.rank = side.rank.load(std::memory_order_relaxed);
     take_plan(side.plan, out);
   });
+  if (host_.window.waiting() == 0) return;
+  const bool has_window =
+      host_.window.try_look([&](int rank, std::uint64_t messages, std::uint64_t bytes) {
+        record* const r = to.add(kind::turn);
+        if (r == nullptr) return;
+        r->rank = rank;
+        r->number = messages;
+        r->size = bytes;
+      });
+  if (!has_window) to.add(kind::busy, "a list of messages");
 }
 
 }  // namespace lci::proto

@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
 namespace {
 
 using lci::proto::am_window;
@@ -73,6 +78,38 @@ TEST(am_window, put_back__is_the_first_again_and_starved_once) {
   EXPECT_EQ(window.take_starved(), 4);
   EXPECT_EQ(window.take_starved(), -1);
   EXPECT_EQ(grant(window, 4, 100), (tags{0, 1, 2, 3, 4}));
+}
+
+TEST(am_window, try_look__names_ranks_whose_requests_wait) {
+  am_window window;
+  const auto look = [&] {
+    std::map<int, std::pair<std::uint64_t, std::uint64_t>> found;
+    EXPECT_TRUE(window.try_look([&](int rank, std::uint64_t requests, std::uint64_t bytes) {
+      found[rank] = {requests, bytes};
+    }));
+    return found;
+  };
+  for (std::uint64_t i = 0; i < 5; ++i) window.add(7, request_of(100 + i, i));
+  window.add(8, request_of(100));
+  EXPECT_EQ(grant(window, 7, 300).size(), 2u);
+  EXPECT_EQ(grant(window, 8, 300).size(), 1u);
+  using waits = std::map<int, std::pair<std::uint64_t, std::uint64_t>>;
+  EXPECT_EQ(look(), (waits{{7, {3, 309}}}));
+  for (int i = 0; i < 2; ++i) window.leave(7, 100 + static_cast<std::size_t>(i));
+  EXPECT_EQ(grant(window, 7, 1000).size(), 3u);
+  EXPECT_EQ(look(), waits{});
+}
+
+// Like a signal handler that has interrupted a thread inside.
+TEST(am_window, try_look__does_not_wait_for_the_lock) {
+  am_window window;
+  window.add(7, request_of(100));
+  int looks = 0;
+  EXPECT_TRUE(window.try_look([&](int, std::uint64_t, std::uint64_t) {
+    ++looks;
+    EXPECT_FALSE(window.try_look([](int, std::uint64_t, std::uint64_t) {}));
+  }));
+  EXPECT_EQ(looks, 1);
 }
 
 TEST(am_window, add__keeps_no_more_than_what_waits) {

@@ -19,6 +19,13 @@ using namespace lci::test;
 using lci::errorcode_t;
 using lci::net::peer_event;
 
+// Three large active messages of a rank at once.
+sim_options in_turn() {
+  sim_options options = card_options();
+  options.caps.best_at_once = 3 * LARGE;
+  return options;
+}
+
 class who_waits : public testing::Test {
  protected:
   const sheet& report(int rank) {
@@ -47,7 +54,7 @@ class who_waits : public testing::Test {
   std::vector<std::byte> buffer_ = std::vector<std::byte>(16), data_ = pattern(LARGE);
   const moment start_ = moment::now();
   std::unique_ptr<sheet> sheet_ = std::make_unique<sheet>();
-  proto_world w_{card_options(), 3};
+  proto_world w_{in_turn(), 3};
 };
 
 TEST_F(who_waits, report__a_receive_with_its_object) {
@@ -142,6 +149,39 @@ TEST_F(who_waits, report__messages_that_nobody_receives_and_sends_that_wait) {
   w_.step();
   report(1);
   EXPECT_TRUE(of(kind::send).empty());
+}
+
+TEST_F(who_waits, report__active_messages_that_wait_for_their_turn) {
+  class taker : public lci::comp_impl_t {
+   public:
+    void signal(lci::status_t status) override {
+      free(status.buffer);
+      ++count;
+    }
+    int count = 0;
+  } to;
+  const lci::rcomp_t number = w_[0].core.rcomps.add(&to);
+  const auto post = [&](int from, int count) {
+    for (int i = 0; i < count; ++i) {
+      auto out = w_[from].outgoing(0, data_.data(), LARGE, number, 7, &object_);
+      ASSERT_EQ(lci::proto::start_message(out), errorcode_t::posted);
+    }
+  };
+  post(1, 8);
+  post(2, 3);
+  // Nobody answers the senders.
+  for (int i = 0; i < ROUNDS && w_[0].queues->host.window.waiting() != 5; ++i)
+    w_[0].queues->progress();
+  report(0);
+  const auto found = of(kind::turn);
+  ASSERT_EQ(found.size(), 1u) << "those of the other rank have all had their turn";
+  EXPECT_EQ(found[0].rank, 1);
+  EXPECT_EQ(found[0].number, 5u);
+  EXPECT_EQ(found[0].size, 5 * LARGE);
+  w_.step();
+  EXPECT_EQ(to.count, 11);
+  report(0);
+  EXPECT_TRUE(of(kind::turn).empty());
 }
 
 TEST_F(who_waits, report__operations_and_rounds_of_a_device) {
