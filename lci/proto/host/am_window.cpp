@@ -7,8 +7,17 @@
 namespace lci::proto {
 
 void am_window::add(int rank, const wire::rts& request) {
+  peer_map spare;  // what it has in the end is freed here, too
+  while (const std::size_t places = try_add(rank, request, spare))
+    spare[rank].requests.reserve(places);
+}
+
+std::size_t am_window::try_add(int rank, const wire::rts& request, peer_map& spare) noexcept {
   const std::lock_guard lock(lock_);
-  peer& of = peers_[rank];
+  peers_.merge(spare);  // a rank that is there stays as it is
+  const auto found = peers_.find(rank);
+  if (found == peers_.end()) return FIRST_PLACES;
+  peer& of = found->second;
   // What was taken out in front is given back now and then: each request is moved once at most. Not
   // while put_back() may need the place.
   if (!of.is_granting && of.first > of.requests.size() / 2) {
@@ -16,8 +25,16 @@ void am_window::add(int rank, const wire::rts& request) {
                       of.requests.begin() + static_cast<std::ptrdiff_t>(of.first));
     of.first = 0;
   }
+  if (of.requests.size() == of.requests.capacity()) {
+    const auto larger = spare.find(rank);
+    if (larger == spare.end() || larger->second.requests.capacity() <= of.requests.size())
+      return 2 * of.requests.size();
+    larger->second.requests.assign(of.requests.begin(), of.requests.end());
+    of.requests.swap(larger->second.requests);
+  }
   of.requests.push_back(request);
   waiting_.fetch_add(1, std::memory_order_relaxed);
+  return 0;
 }
 
 bool am_window::begin(int rank) noexcept {

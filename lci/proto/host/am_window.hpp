@@ -3,7 +3,8 @@
 // cache, and each copy then takes longer (docs/decisions/0068-large-active-messages-in-turn.md).
 // Requests beyond that wait here, oldest first.
 //
-// Owned by the host's context; what grants is grant_arrivals() of large_arrival. Threads: shared.
+// Owned by the host's context; what grants is grant_arrivals() of large_arrival. Threads: shared;
+// nothing is allocated or freed under the lock.
 // Always true: while requests of a rank wait, one of its messages is under way or a thread is at
 // granting, or the rank is starved and counted as waiting.
 #pragma once
@@ -11,9 +12,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 #include "lci/base/spinlock.hpp"
@@ -65,9 +66,14 @@ class am_window {
     bool is_granting = false;
     bool is_starved = false;
   };
+  using peer_map = std::map<int, peer>;  // by rank; takes an element over without an allocation
+  static constexpr std::size_t FIRST_PLACES = 8;
+
+  // 0: it was added. Else nothing has changed: `spare` has to have that rank, with so many places.
+  std::size_t try_add(int rank, const wire::rts& request, peer_map& spare) noexcept;
 
   mutable base::spinlock lock_;          // guards what follows
-  std::unordered_map<int, peer> peers_;  // by rank
+  peer_map peers_;                       // each has places for requests
   std::atomic<std::size_t> waiting_{0};  // relaxed: changed under lock_, else only a hint
 };
 

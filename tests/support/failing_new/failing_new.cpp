@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <new>
+#include <utility>
 
 namespace lci::test {
 namespace {
@@ -12,9 +13,20 @@ thread_local constinit std::uint64_t fail_in = 0;  // calls until the one that f
 thread_local constinit bool has_fired = false;
 thread_local constinit std::uint64_t calls = 0;
 thread_local constinit int spared = 0;
+using watcher_call = void (*)(void* with);
+thread_local constinit watcher_call watcher = nullptr;
+thread_local constinit void* watcher_with = nullptr;
 constinit std::atomic<long> live{0};  // statistics, relaxed
 
+void watch() noexcept {
+  if (watcher == nullptr) return;
+  const watcher_call call = std::exchange(watcher, nullptr);
+  call(watcher_with);
+  watcher = call;
+}
+
 void* allocate(std::size_t size, std::size_t align) noexcept {
+  watch();
   if (spared == 0) ++calls;
   if (spared == 0 && fail_in != 0 && --fail_in == 0) {
     has_fired = true;
@@ -28,7 +40,10 @@ void* allocate(std::size_t size, std::size_t align) noexcept {
 }
 
 [[maybe_unused]] void release(void* p) noexcept {
-  if (p != nullptr) live.fetch_sub(1, std::memory_order_relaxed);
+  if (p != nullptr) {
+    watch();
+    live.fetch_sub(1, std::memory_order_relaxed);
+  }
   std::free(p);
 }
 
@@ -47,6 +62,11 @@ fail_nth_new::fail_nth_new(std::uint64_t n) noexcept {
 fail_nth_new::~fail_nth_new() { fail_in = 0; }
 bool fail_nth_new::fired() const noexcept { return has_fired; }
 std::uint64_t fail_nth_new::count() const noexcept { return calls; }
+on_each_new::on_each_new(void (*see)(void* with), void* with) noexcept {
+  watcher = see;
+  watcher_with = with;
+}
+on_each_new::~on_each_new() { watcher = nullptr; }
 void pause_failing_new() noexcept { ++spared; }
 void resume_failing_new() noexcept { --spared; }
 long live_news() noexcept { return live.load(std::memory_order_relaxed); }

@@ -3,7 +3,7 @@
 //
 // Objects of their own (lci_failing_new) and not part of the test library, since a linker would
 // take the replacement into every test. Threads: requests are per thread. Always true: outside a
-// request a call costs two thread-local loads and an addition more than before.
+// request a call costs three thread-local loads and an addition more than before.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,16 @@ class fail_nth_new {
 // others does. They nest.
 void pause_failing_new() noexcept;
 void resume_failing_new() noexcept;
+
+// While it lives, each operator new and delete of this thread first calls see(with); those that
+// see() uses itself do not. They do not nest.
+class on_each_new {
+ public:
+  on_each_new(void (*see)(void* with), void* with) noexcept;
+  ~on_each_new();
+  on_each_new(const on_each_new&) = delete;
+  on_each_new& operator=(const on_each_new&) = delete;
+};
 
 // What operator new has given out in all threads, and was not given back.
 long live_news() noexcept;

@@ -3,10 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <new>
 #include <utility>
 #include <vector>
+
+#include "tests/support/failing_new/each_allocation.hpp"
 
 namespace {
 
@@ -110,6 +114,84 @@ TEST(am_window, try_look__does_not_wait_for_the_lock) {
     EXPECT_FALSE(window.try_look([](int, std::uint64_t, std::uint64_t) {}));
   }));
   EXPECT_EQ(looks, 1);
+}
+
+// Others spin on the lock, and the heap may call the system.
+class am_window_heap : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!lci::test::CAN_NEW_FAIL) GTEST_SKIP() << "this sanitizer has an operator new of its own";
+  }
+  // At each use of the heap; adds as many for rank 3 as another thread might.
+  static void see(void* with) {
+    auto& mine = *static_cast<am_window_heap*>(with);
+    ++mine.uses_;
+    if (!mine.window_.try_look([](int, std::uint64_t, std::uint64_t) {}))
+      ++mine.locked_;
+    else
+      for (int i = 0; i < mine.meanwhile_; ++i) mine.window_.add(3, request_of(1, mine.added_++));
+  }
+
+  am_window window_;
+  int uses_ = 0, locked_ = 0, meanwhile_ = 0;
+  std::uint64_t added_ = 1000;
+};
+
+TEST_F(am_window_heap, add__uses_it_while_the_lock_is_free) {
+  {
+    const lci::test::on_each_new watch(&see, this);
+    for (int rank = 0; rank < 20; ++rank)
+      for (std::uint64_t i = 0; i < 100; ++i) window_.add(rank, request_of(1, i));
+    for (int rank = 0; rank < 20; ++rank) {
+      ASSERT_TRUE(window_.begin(rank));
+      window_.put_back(rank, *window_.next(rank, 50));
+      ASSERT_TRUE(window_.begin(rank));
+      while (window_.next(rank, 50)) window_.leave(rank, 1);
+    }
+  }
+  EXPECT_GT(uses_, 20);
+  EXPECT_EQ(locked_, 0);
+}
+
+TEST_F(am_window_heap, add__others_that_came_meanwhile_stay) {
+  meanwhile_ = 8;  // fill what the first of a rank has, and then what is made for the next
+  {
+    const lci::test::on_each_new watch(&see, this);
+    for (std::uint64_t i = 0; i < 50; ++i) window_.add(3, request_of(1, i));
+  }
+  EXPECT_EQ(locked_, 0);
+  tags mine, others;
+  for (const std::uint64_t tag : grant(window_, 3, 10000))
+    (tag < 1000 ? mine : others).push_back(tag);
+  EXPECT_EQ(mine.size(), 50u);
+  EXPECT_TRUE(std::is_sorted(mine.begin(), mine.end()));
+  EXPECT_EQ(others.size(), added_ - 1000);
+  EXPECT_GE(others.size(), 16u);
+  EXPECT_TRUE(std::is_sorted(others.begin(), others.end()));
+}
+
+TEST(am_window, add__each_allocation_in_turn__nothing_has_changed) {
+  lci::test::for_each_allocation([](std::uint64_t n) {
+    am_window window;
+    tags expected;
+    expected.reserve(100);
+    bool has_fired = false;
+    {
+      const lci::test::fail_nth_new failing(n);
+      for (std::uint64_t i = 0; i < 100; ++i) {
+        try {
+          window.add(3, request_of(1, i));
+          expected.push_back(i);
+        } catch (const std::bad_alloc&) {
+        }
+        EXPECT_EQ(window.waiting(), expected.size());
+      }
+      has_fired = failing.fired();
+    }
+    EXPECT_EQ(expected.size(), has_fired ? 99u : 100u);
+    EXPECT_EQ(grant(window, 3, 100), expected);
+    return has_fired;
+  });
 }
 
 TEST(am_window, add__keeps_no_more_than_what_waits) {
