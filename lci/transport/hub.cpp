@@ -1,6 +1,5 @@
 #include "lci/transport/hub.hpp"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -14,7 +13,6 @@
 
 #include "lci/base/log.hpp"
 #include "lci/base/undo.hpp"
-#include "lci/boot/tcp_address.hpp"
 #include "lci/errors.hpp"
 #include "lci/runtime/job.hpp"
 
@@ -25,34 +23,6 @@ namespace {
 [[noreturn]] void fail(const std::string& what) {
   const int error = errno;
   throw backend_error("transport: " + what + ": " + boot::errno_text(error));
-}
-
-struct socket_address {
-  sockaddr_storage bytes{};
-  socklen_t size = 0;
-};
-
-socket_address address_of(const std::string& text, int port) {
-  socket_address out;
-  sockaddr_in v4{};
-  sockaddr_in6 v6{};
-  if (::inet_pton(AF_INET, text.c_str(), &v4.sin_addr) == 1) {
-    v4.sin_family = AF_INET;
-    v4.sin_port = htons(static_cast<std::uint16_t>(port));
-    out.size = sizeof v4;
-    std::copy_n(reinterpret_cast<const char*>(&v4), sizeof v4, reinterpret_cast<char*>(&out.bytes));
-  } else if (::inet_pton(AF_INET6, text.c_str(), &v6.sin6_addr) == 1) {
-    v6.sin6_family = AF_INET6;
-    v6.sin6_port = htons(static_cast<std::uint16_t>(port));
-    out.size = sizeof v6;
-    std::copy_n(reinterpret_cast<const char*>(&v6), sizeof v6, reinterpret_cast<char*>(&out.bytes));
-  } else {
-    throw argument_error("transport: the address \"" + text + "\" is not a numeric address");
-  }
-  if (boot::is_wildcard(reinterpret_cast<const sockaddr*>(&out.bytes)))
-    throw argument_error("transport: " + text +
-                         " is every address of this machine: give the one that peers can reach");
-  return out;
 }
 
 setup_options checked(setup_options options) {

@@ -1,6 +1,7 @@
 #include "lci/transport/url.hpp"
 
 #include <arpa/inet.h>
+#include <netinet/in.h>
 
 #include <algorithm>
 #include <charconv>
@@ -8,6 +9,7 @@
 #include <map>
 #include <system_error>
 
+#include "lci/boot/tcp_address.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::transports {
@@ -116,6 +118,29 @@ url parse_url(std::string_view text) {
     refuse("the key is malformed");
   out.providers = split_names(parts["p"]);
   if (!parts["until"].empty()) out.until = number_in<std::uint64_t>(parts["until"], "the end");
+  return out;
+}
+
+socket_address address_of(const std::string& text, int port) {
+  socket_address out;
+  sockaddr_in v4{};
+  sockaddr_in6 v6{};
+  if (::inet_pton(AF_INET, text.c_str(), &v4.sin_addr) == 1) {
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(static_cast<std::uint16_t>(port));
+    out.size = sizeof v4;
+    std::copy_n(reinterpret_cast<const char*>(&v4), sizeof v4, reinterpret_cast<char*>(&out.bytes));
+  } else if (::inet_pton(AF_INET6, text.c_str(), &v6.sin6_addr) == 1) {
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(static_cast<std::uint16_t>(port));
+    out.size = sizeof v6;
+    std::copy_n(reinterpret_cast<const char*>(&v6), sizeof v6, reinterpret_cast<char*>(&out.bytes));
+  } else {
+    throw argument_error("transport: the address \"" + text + "\" is not a numeric address");
+  }
+  if (boot::is_wildcard(reinterpret_cast<const sockaddr*>(&out.bytes)))
+    throw argument_error("transport: " + text +
+                         " is every address of this machine: give the one that peers can reach");
   return out;
 }
 

@@ -9,6 +9,8 @@
 // refused with a sentence that does not repeat the secret.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -36,5 +38,12 @@ url parse_url(std::string_view text);
 // Of names that a list may hold: "shm,ofi".
 std::string join_names(const std::vector<std::string>& names);
 std::vector<std::string> split_names(std::string_view text);
+
+struct socket_address {
+  sockaddr_storage bytes{};
+  socklen_t size = 0;
+};
+// Throws argument_error for what is no number, and for a wildcard: no peer could call it.
+socket_address address_of(const std::string& text, int port);
 
 }  // namespace lci::transports

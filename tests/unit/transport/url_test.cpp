@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 
 #include "lci/errors.hpp"
 #include "tests/support/seed.hpp"
@@ -105,6 +106,18 @@ TEST(url, parse__changed_at_random_is_read_or_refused) {
     }
   }
   EXPECT_GT(refused, 15'000);
+}
+
+TEST(url, address_of__numbers_that_a_peer_can_call) {
+  const socket_address v4 = address_of("127.0.0.1", 4711), v6 = address_of("::1", 4711);
+  EXPECT_EQ(v4.bytes.ss_family, AF_INET);
+  EXPECT_EQ(v4.size, sizeof(sockaddr_in));
+  EXPECT_EQ(ntohs(reinterpret_cast<const sockaddr_in*>(&v4.bytes)->sin_port), 4711);
+  EXPECT_EQ(v6.bytes.ss_family, AF_INET6);
+  EXPECT_EQ(v6.size, sizeof(sockaddr_in6));
+  EXPECT_EQ(ntohs(reinterpret_cast<const sockaddr_in6*>(&v6.bytes)->sin6_port), 4711);
+  for (const char* wrong : {"localhost", "", "0.0.0.0", "::"})
+    EXPECT_THROW(address_of(wrong, 4711), argument_error) << wrong;
 }
 
 }  // namespace
