@@ -154,12 +154,12 @@ std::shared_ptr<pair> hub::connect(const std::string& text) {
   if (to.id == id()) throw argument_error("transport: this URL belongs to the same transport");
   if (to.key.empty() && options_.key.empty())
     throw argument_error("transport: the URL names no secret, and none was given in the options");
-  // What may throw comes before the number: both ends count the same calls.
   const socket_address at = address_of(to.address, to.port);
   const boot::job_key key(to.key.empty() ? options_.key : to.key);
   load_network(options_, to.address, to.providers);  // before its time runs
   peer& with = peers_[to.id];
-  const std::uint32_t number = std::max(with.called, with.over) + 1;
+  const std::uint32_t called = with.called, over = with.over;
+  const std::uint32_t number = std::max(called, over) + 1;
   with.called = number;
   if (pair* const there = find({to.id, number}); there != nullptr) {  // it has called us first
     std::shared_ptr<pair> found = there->shared_from_this();
@@ -167,9 +167,20 @@ std::shared_ptr<pair> hub::connect(const std::string& text) {
     std::erase(accepted_, found);
     return found;
   }
-  auto made = make_pair({to.id, number});
+  // Both ends count the same calls, and the peer never hears of one that throws.
+  base::undo count([&]() noexcept { recount(to.id, called, over); });
+  auto made = make_pair({to.id, number});  // freed before the count is taken back
   made->call(at.bytes, at.size, key);
+  count.keep();
   return made;
+}
+
+void hub::recount(const std::string& of, std::uint32_t called, std::uint32_t over) noexcept {
+  const auto with = peers_.find(of);
+  if (with == peers_.end()) return;  // that call was the only one
+  with->second.called = called;
+  with->second.over = over;
+  if (with->second.pairs.empty()) peers_.erase(with);
 }
 
 std::shared_ptr<pair> hub::make_pair(const pair_name& name) {

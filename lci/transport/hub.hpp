@@ -86,6 +86,8 @@ class hub final : private pair_owner {
   void warn(const std::string& what);
   void pause(std::optional<clock::time_point> until);
   std::shared_ptr<pair> make_pair(const pair_name& name);
+  // Calls of that peer count as they did before a call that threw.
+  void recount(const std::string& of, std::uint32_t called, std::uint32_t over) noexcept;
   void serve_stranger(int fd);
   void welcome(strangers::guest&& guest);
   void look_at_time();

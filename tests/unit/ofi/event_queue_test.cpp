@@ -1,31 +1,14 @@
 // Credit, locks, refusals, completions with errors, deaths.
 #include "backends/ofi/event_queue.hpp"
 
-#include <sys/resource.h>
-
 #include <thread>
 
 #include "lci/errors.hpp"
+#include "tests/support/no_more_descriptors.hpp"
 #include "tests/unit/ofi/world.hpp"
 
 namespace lci::ofi {
 namespace {
-
-// As long as it lives nothing can be opened.
-class no_more_descriptors {
- public:
-  no_more_descriptors() {
-    getrlimit(RLIMIT_NOFILE, &before_);
-    const rlimit none{0, before_.rlim_max};
-    setrlimit(RLIMIT_NOFILE, &none);
-  }
-  ~no_more_descriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
-  no_more_descriptors(const no_more_descriptors&) = delete;
-  no_more_descriptors& operator=(const no_more_descriptors&) = delete;
-
- private:
-  rlimit before_{};
-};
 
 // Runs something while it hears of the end of an operation.
 class ending_sink final : public net::sink {
@@ -217,7 +200,7 @@ TEST_F(event_queue_test, death__of_a_silent_peer_is_heard) {
 TEST_F(event_queue_test, keepalive__is_no_event) {
   auto g = open(2);
   {
-    const no_more_descriptors limit;
+    const lci::test::no_more_descriptors limit;
     meet(*g, 0, 1);
   }
   g->settle();

@@ -11,6 +11,7 @@
 
 #include "lci/errors.hpp"
 #include "lci/runtime/global.hpp"
+#include "tests/support/no_more_descriptors.hpp"
 #include "tests/support/sanitized.hpp"
 #include "tests/unit/transport/ends.hpp"
 
@@ -109,11 +110,20 @@ TEST_F(hub_test, connect__one_that_throws_is_not_counted) {
   const std::string to_a = a.bind(), to_b = b.bind();
   std::string wrong = to_a;
   wrong.replace(wrong.find("127.0.0.1"), 9, "0.0.0.0");
-  EXPECT_THROW(b.connect(wrong), argument_error);
-  const pair_ptr at_a = a.connect(to_b), at_b = b.connect(to_a);
-  ASSERT_TRUE(run({&a, &b}, [&] { return test::is_settled(at_a) && test::is_settled(at_b); }));
-  EXPECT_EQ(at_a->name().number, at_b->name().number);
-  put_a_word(at_a, at_b);
+  std::vector<pair_ptr> held;
+  for (const char* before : {"no connection", "a connection"}) {
+    EXPECT_THROW(b.connect(wrong), argument_error);
+    {
+      const lci::test::no_more_descriptors none;
+      EXPECT_THROW(b.connect(to_a), backend_error);
+    }
+    EXPECT_EQ(b.under_way_now(), 0u);
+    const pair_ptr at_a = a.connect(to_b), at_b = b.connect(to_a);
+    ASSERT_TRUE(run({&a, &b}, [&] { return test::is_settled(at_a) && test::is_settled(at_b); }));
+    ASSERT_EQ(at_a->name().number, at_b->name().number) << before << " was there";
+    put_a_word(at_a, at_b);
+    held.insert(held.end(), {at_a, at_b});
+  }
 }
 
 TEST_F(hub_test, connect__again_after_a_close_at_once) {
