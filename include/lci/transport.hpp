@@ -26,10 +26,10 @@ struct transport_options {
   std::string address = "127.0.0.1";   ///< where bind() listens
   int port = 0;                        ///< where bind() listens; 0: a free port
   std::string key;         ///< the secret in the URL, at least 16 bytes; empty: a new one
-  double valid_s = 0;      ///< how long the URL can be used, in seconds; 0: as long as it listens
+  double valid_s = 0;      ///< how long the URL can be used, seconds up to 1e9; 0: while it listens
   int uses = 0;            ///< how many peers may use the URL; 0: any number
-  double timeout_s = 10;   ///< for setting up one connection
-  double spin_s = 0.0001;  ///< how long a blocking call spins before it sleeps
+  double timeout_s = 10;   ///< for setting up one connection; above 0, up to 1e9
+  double spin_s = 0.0001;  ///< how long a blocking call spins before it sleeps; up to 1e9
   bool progress_thread = false;  ///< true: a thread of the library makes progress
 };
 

@@ -51,7 +51,8 @@ class LCI_PUBLIC memory_view {
 /// use the whole memory until its registration ends, which revoke() and the end of the memory
 /// cause.
 struct key_options {
-  double valid_s = 0;  ///< seconds from now, 1e9 at most; 0: until it is revoked or the memory ends
+  /// Seconds from now, at most 1e9; 0: until it is revoked or the memory ends
+  double valid_s = 0;
   bool can_read = true;   ///< whether peers may read the memory
   bool can_write = true;  ///< whether peers may write it
 };
@@ -164,7 +165,7 @@ class LCI_PUBLIC memory {
   /// unchecked. Calls with the same rights and no time limit return the same text.
   /// @param options  rights and time
   /// @return text without blanks
-  /// @throws lci::argument_error  no memory, no right, or a time below 0
+  /// @throws lci::argument_error  no memory, no right, or `valid_s` is not in 0..1e9
   /// @throws lci::backend_error  this build has no libsodium
   std::string remote_key(const key_options& options = key_options()) const;
   /// remote_key() with address and length: what a peer passes to transport::write().

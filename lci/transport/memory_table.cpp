@@ -1,6 +1,8 @@
 #include "lci/transport/memory_table.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <unordered_map>
 #include <utility>
@@ -19,6 +21,14 @@ memory_view::memory_view(void* data, size_t size, std::weak_ptr<transports::memo
 }  // namespace lci
 
 namespace lci::transports {
+
+void check_seconds(const char* call, const char* name, double value) {
+  if (value >= 0 && value <= MOST_SECONDS) return;  // false for what is no number
+  std::array<char, 32> text{};                      // all digits: it may be close to the limit
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  throw argument_error(std::string(call) + ": " + name + " is " + std::string(text.data(), end) +
+                       "; expected 0 to 1e9 seconds");
+}
 
 memory_state::memory_state(void* data, std::size_t size, std::uint32_t slot,
                            std::uint32_t generation)
@@ -43,9 +53,7 @@ memory_view memory_state::view_of(void* data, std::size_t size) const {
 }
 
 std::string memory_state::give_key(const key_options& options) {
-  if (!(options.valid_s >= 0) || !std::isfinite(options.valid_s))
-    throw argument_error("remote_key: valid_s is " + std::to_string(options.valid_s) +
-                         "; expected 0 or more");
+  check_seconds("remote_key", "valid_s", options.valid_s);
   if (!options.can_read && !options.can_write)
     throw argument_error("remote_key: the key would allow nothing");
   memory_key key;
@@ -55,10 +63,8 @@ std::string memory_state::give_key(const key_options& options) {
   key.size = size_;
   key.rights = static_cast<std::uint8_t>((options.can_read ? memory_key::MAY_READ : 0) |
                                          (options.can_write ? memory_key::MAY_WRITE : 0));
-  if (options.valid_s > 0) {
-    const double left_ms = std::ceil(std::min(options.valid_s, MOST_SECONDS) * 1000);
-    key.ends_ms = clock_ms() + static_cast<std::uint64_t>(left_ms);
-  }
+  if (options.valid_s > 0)
+    key.ends_ms = clock_ms() + static_cast<std::uint64_t>(std::ceil(options.valid_s * 1000));
   const std::lock_guard lock(mutex_);
   std::string& lasting = lasting_[key.rights];
   // In a child of fork() that of the parent is not its own.

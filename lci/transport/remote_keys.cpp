@@ -5,6 +5,7 @@
 
 #include "lci/errors.hpp"
 #include "lci/transport/memory_key.hpp"
+#include "lci/transport/memory_table.hpp"
 
 namespace lci::transports {
 
@@ -71,8 +72,9 @@ bool remote_keys::hear(const answer& reply, remote_key::time now) {
   one->state_ = reply.is_good ? remote_key::state::good : remote_key::state::refused;
   one->ends_ = remote_key::time::max();
   if (reply.is_good && reply.left_ms != 0) {
-    const std::uint64_t most = 1000ULL * 60 * 60 * 24 * 365;
-    one->ends_ = now + std::chrono::milliseconds(std::min(reply.left_ms, most));
+    // A peer may say any number.
+    constexpr auto MOST = static_cast<std::uint64_t>(MOST_SECONDS * 1000);
+    one->ends_ = now + std::chrono::milliseconds(std::min(reply.left_ms, MOST));
   }
   // Asked again when it is next used: the answer may be another one then.
   if (reply.is_good) {

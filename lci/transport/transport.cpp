@@ -1,8 +1,6 @@
 // The public classes of a transport: arguments are checked here.
 #include "lci/transport.hpp"
 
-#include <cmath>
-
 #include "lci/comp/signal.hpp"
 #include "lci/errors.hpp"
 #include "lci/runtime/global.hpp"
@@ -13,14 +11,9 @@ namespace lci {
 namespace {
 
 void check_options(const transport_options& options) {
-  const auto check = [](const char* what, double value) {
-    if (!(value >= 0) || value > transports::MOST_SECONDS)
-      throw argument_error(std::string("transport: ") + what + " is " + std::to_string(value) +
-                           "; expected 0 to 1e9 seconds");
-  };
-  check("valid_s", options.valid_s);
-  check("timeout_s", options.timeout_s);
-  check("spin_s", options.spin_s);
+  transports::check_seconds("transport", "valid_s", options.valid_s);
+  transports::check_seconds("transport", "timeout_s", options.timeout_s);
+  transports::check_seconds("transport", "spin_s", options.spin_s);
 }
 
 void check_read(const transfer_options& options) {

@@ -324,6 +324,14 @@ TEST(results, misuse__is_refused_at_the_call) {
   notify.notify = true;
   EXPECT_THROW(one.read(m.local.view(), remote, notify), lci::argument_error);
   EXPECT_THROW(one.connect("nonsense"), lci::argument_error);
+  for (double lci::transport_options::*const time :
+       {&lci::transport_options::valid_s, &lci::transport_options::timeout_s,
+        &lci::transport_options::spin_s})
+    for (const double seconds : {-1., 1e10, std::numeric_limits<double>::quiet_NaN()}) {
+      lci::transport_options options = usual();
+      options.*time = seconds;
+      EXPECT_THROW(lci::transport{options}, lci::argument_error) << seconds;
+    }
   EXPECT_THROW(lci::transfer().is_done(), lci::argument_error);
   EXPECT_THROW(lci::transport::peer().write(m.local.view(), remote), lci::argument_error);
   lci::memory_view stale;

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
+#include "lci/transport/memory_key.hpp"
+
 namespace lci::transports {
 namespace {
 
@@ -81,6 +85,25 @@ TEST(remote_keys, find__idle_ones_are_not_kept_without_end) {
   good_key(all, "idle");
   for (std::size_t i = 0; i <= remote_keys::MOST_IDLE; ++i) good_key(all, std::to_string(i));
   EXPECT_EQ(all.find("idle")->now(), remote_key::state::unknown);
+}
+
+TEST(remote_keys, hear__a_key_is_good_for_as_long_as_its_owner_says) {
+  const std::uint64_t year_ms = 1000ULL * 60 * 60 * 24 * 365;
+  const auto now = std::chrono::steady_clock::now();
+  for (const auto& [left_ms, is_good] : {std::pair{3 * year_ms, true},
+                                         {~std::uint64_t{0}, true},  // no clock can add that
+                                         {year_ms, false}}) {
+    remote_keys all;
+    const std::shared_ptr<remote_key> one = all.find("a key");
+    answer reply;
+    reply.number = all.questions(1).front().number;
+    reply.is_good = true;
+    reply.rights = memory_key::MAY_READ;
+    reply.size = 8;
+    reply.left_ms = left_ms;
+    ASSERT_TRUE(all.hear(reply, now - 2 * std::chrono::milliseconds(year_ms)));
+    EXPECT_EQ(one->refusal_of(0, 8, false), is_good ? "" : "its time is over") << left_ms;
+  }
 }
 
 }  // namespace
