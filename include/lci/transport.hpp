@@ -90,6 +90,7 @@ class LCI_PUBLIC transport {
   /// @param limit_s  seconds; below 0: no limit
   /// @return false: the time is up
   /// @throws lci::backend_error  the connection was refused, with the reason
+  /// @throws lci::peer_failure_error  the peer cannot be reached, or is lost
   bool wait_connected(double limit_s = -1);
   /// Ends all connections in an orderly way; operations that are not complete fail.
   void close();

@@ -46,7 +46,7 @@ void core::drop_ended_locked() {
   std::erase_if(links_, [&](const auto& one) {
     if (one->now() != link::state::closed) return false;
     last_problem_ = one->problem();
-    last_why_ = one->why();
+    last_why_ = one->text_of_end();
     if (one == called_) {
       refused_ = one->problem();
       called_ = nullptr;
@@ -57,9 +57,9 @@ void core::drop_ended_locked() {
   std::erase_if(accepted_, [](const auto& one) { return one->now() == link::state::closed; });
   if (is_lost_locked()) {
     for (const auto& one : note_waiters_)
-      one->end(std::make_exception_ptr(peer_failure_error(
-                   next_number_ - 1, "next_write: the last peer is lost: " + last_why_)),
-               calls_);
+      one->end(
+          std::make_exception_ptr(peer_failure_error(next_number_ - 1, "next_write: " + last_why_)),
+          calls_);
     note_waiters_.clear();
   }
 }

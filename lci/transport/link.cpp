@@ -13,6 +13,21 @@
 
 namespace lci::transports {
 
+namespace {
+
+bool is_of_peer(const std::exception_ptr& problem) noexcept {
+  if (problem == nullptr) return false;
+  try {
+    std::rethrow_exception(problem);
+  } catch (const peer_failure_error&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace
+
 link::link(link_owner& owner, std::weak_ptr<core> transport, int number)
     : owner_(owner),
       transport_(std::move(transport)),
@@ -53,6 +68,7 @@ void link::connect_up() {
   allocator_ = get_allocator_x().runtime(runtime)();
   own_notes_ = register_rcomp_x(comp_t(&note_comp_)).runtime(runtime)();
   state_ = state::connected;
+  was_connected_ = true;
   log::info("transport", "%s", describe().c_str());
   tell(hello{hello::VERSION, own_notes_});
   for (const std::string& one : pair_->take_early()) hear(one);
@@ -60,18 +76,26 @@ void link::connect_up() {
 
 void link::throw_ended() const {
   const std::string& why = state_ == state::closed ? why_ : pair_->why();
-  throw peer_failure_error(number_, "peer " + std::to_string(number_) + " is lost: " + why);
+  const std::exception_ptr problem = state_ == state::closed ? problem_ : pair_->problem();
+  throw peer_failure_error(number_, text_of_end(why, problem == nullptr));
 }
 
-void link::end(std::exception_ptr problem, const std::string& why) noexcept {
+std::string link::text_of_end(const std::string& why, bool is_orderly) const {
+  const std::string peer = "peer " + std::to_string(number_);
+  if (is_orderly) return "the connection to " + peer + " has ended: " + why;
+  if (!was_connected_) return "the connection to " + peer + " could not be made: " + why;
+  return peer + " is lost: " + why;
+}
+
+void link::end(const std::exception_ptr& problem, const std::string& why) noexcept {
   if (state_ == state::closed) return;
   state_ = state::closed;
-  why_ = why;
-  problem_ = std::move(problem);
-  log::info("transport", "peer %d: closed: %s", number_, why.c_str());
+  why_ = in_own_words(why);
+  const auto lost =
+      std::make_exception_ptr(peer_failure_error(number_, text_of_end(why_, problem == nullptr)));
+  problem_ = is_of_peer(problem) ? lost : in_own_words(problem);
+  log::info("transport", "peer %d: closed: %s", number_, why_.c_str());
   if (problem_ == nullptr) tell_last();
-  const auto lost = std::make_exception_ptr(
-      peer_failure_error(number_, "peer " + std::to_string(number_) + " is lost: " + why));
   std::vector<std::shared_ptr<operation>> all(queue_.begin(), queue_.end());
   all.insert(all.end(), unnotified_.begin(), unnotified_.end());
   for (const auto& entry : under_way_) all.push_back(entry.second);

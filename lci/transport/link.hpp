@@ -22,6 +22,7 @@
 #include "lci/transport/pair.hpp"
 #include "lci/transport/regions.hpp"
 #include "lci/transport/remote_keys.hpp"
+#include "lci/transport/without_job.hpp"
 #include "lci/transport/write_order.hpp"
 
 namespace lci::transports {
@@ -59,6 +60,8 @@ class link : public std::enable_shared_from_this<link> {
   void attach(std::shared_ptr<pair> one);
   const std::string& why() const noexcept { return why_; }
   std::exception_ptr problem() const noexcept { return problem_; }
+  // Of one that is closed: which peer, and why.
+  std::string text_of_end() const { return text_of_end(why_, problem_ == nullptr); }
   std::string describe() const;
 
   // The key of that text; asked for once connected.
@@ -80,7 +83,7 @@ class link : public std::enable_shared_from_this<link> {
   // Says what the peer has to know, after progress() and submit().
   void settle();
   // The end, orderly (null) or not.
-  void end(std::exception_ptr problem, const std::string& why) noexcept;
+  void end(const std::exception_ptr& problem, const std::string& why) noexcept;
 
   // Keys of a memory were withdrawn; or it ends now, whatever uses it.
   void withdraw(std::uint64_t memory, time now);
@@ -171,6 +174,12 @@ class link : public std::enable_shared_from_this<link> {
   }
   std::exception_ptr refusal(const operation::piece& piece, const std::string& why) const;
   [[noreturn]] void throw_ended() const;
+  std::string text_of_end(const std::string& why, bool is_orderly) const;
+  // What lci says, text or error, without its ranks.
+  template <class T>
+  auto in_own_words(const T& said) const {
+    return without_job(said, pair_ == nullptr ? 0 : pair_->me());
+  }
 
   link_owner& owner_;
   const std::weak_ptr<core> transport_;
@@ -179,6 +188,7 @@ class link : public std::enable_shared_from_this<link> {
   std::shared_ptr<pair> pair_;
   std::string why_;
   std::exception_ptr problem_;
+  bool was_connected_ = false;
   std::exception_ptr breach_;  // what is wrong with what the peer has said; null: nothing
   piece_comp piece_comp_;
   note_comp note_comp_;

@@ -101,7 +101,7 @@ link::step link::post_next(operation& op) {
   } catch (const peer_failure_error&) {
     throw;
   } catch (const std::exception&) {
-    drop(held, std::current_exception());
+    drop(held, in_own_words(std::current_exception()));
     return step::dropped;
   }
 }

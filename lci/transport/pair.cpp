@@ -12,6 +12,7 @@
 #include "lci/errors.hpp"
 #include "lci/transport/strangers.hpp"
 #include "lci/transport/url.hpp"
+#include "lci/transport/without_job.hpp"
 
 namespace lci::transports {
 
@@ -40,20 +41,6 @@ void keep_alive(int fd) noexcept {
 
 boot::sealed_stream::side side_of(int rank) noexcept {
   return rank == 0 ? boot::sealed_stream::side::root : boot::sealed_stream::side::joiner;
-}
-
-// What both allow. Empty lists allow all.
-std::vector<std::string> common(const std::vector<std::string>& mine,
-                                const std::vector<std::string>& theirs) {
-  if (mine.empty()) return theirs;
-  if (theirs.empty()) return mine;
-  std::vector<std::string> out;
-  for (const std::string& one : mine)
-    if (std::find(theirs.begin(), theirs.end(), one) != theirs.end()) out.push_back(one);
-  if (out.empty())
-    throw backend_error("the two ends allow no network in common: " + join_names(mine) + " here, " +
-                        join_names(theirs) + " there");
-  return out;
 }
 
 }  // namespace
@@ -142,7 +129,7 @@ void pair::let_in(control_stream&& stream) {
     stream_->flush();
     watch();
   } catch (const std::exception& e) {
-    fail(std::current_exception(), std::string(name_of(step_)) + ": " + e.what(), true);
+    fail(std::current_exception(), in_step(e.what()), true);
   }
 }
 
@@ -154,7 +141,7 @@ bool pair::progress() {
     if (step_ == step::greeting) return read_answer();
     return stream_ && serve_stream();
   } catch (const std::exception& e) {
-    fail(std::current_exception(), std::string(name_of(step_)) + ": " + e.what(), true);
+    fail(std::current_exception(), in_step(e.what()), true);
     return true;
   }
 }
@@ -286,7 +273,7 @@ void pair::settle(std::string_view theirs) {
     throw backend_error("the peer is not the hub that it claims to be");
   theirs.remove_prefix(shown.size());
   runtime_ = std::make_unique<pair_runtime>(
-      me_, owner_->defaults(), common(owner_->options().providers, split_names(theirs)));
+      me_, owner_->defaults(), common_names(owner_->options().providers, split_names(theirs)));
   say(frame_type::round, runtime_->begin());
   become(step::introducing);
 }
@@ -341,10 +328,14 @@ void pair::close(bool sends_rest) noexcept {
   runtime_.reset();
 }
 
-void pair::fail(std::exception_ptr problem, const std::string& why, bool is_told) noexcept {
+std::string pair::in_step(const std::string& why) const {
+  return step_ == step::connected ? why : std::string(name_of(step_)) + ": " + why;
+}
+
+void pair::fail(const std::exception_ptr& problem, const std::string& why, bool is_told) noexcept {
   if (step_ == step::closed) return;
-  why_ = why;
-  problem_ = std::move(problem);
+  why_ = without_job(why, me_);
+  problem_ = without_job(problem, me_);
   if (is_told && stream_) {
     try {
       stream_->put(frame_type::failure, std::string_view(why_).substr(0, 1024));
@@ -360,13 +351,13 @@ void pair::fail(std::exception_ptr problem, const std::string& why, bool is_told
 }
 
 void pair::peer_failed(const std::string& why) {
-  const std::string text = std::string(name_of(step_)) + ": " + why;
+  const std::string text = in_step(why);
   fail(std::make_exception_ptr(peer_failure_error(1 - me_, text)), text, false);
 }
 
 void pair::peer_refused(const std::string& said) {
   if (step_ == step::connected) return peer_failed("it said: " + said);
-  const std::string text = std::string(name_of(step_)) + ": the peer said: " + said;
+  const std::string text = in_step("the peer said: " + said);
   fail(std::make_exception_ptr(backend_error(text)), text, false);
 }
 

@@ -142,7 +142,9 @@ class pair : public std::enable_shared_from_this<pair> {
   void watch();
   void drop_socket() noexcept;
   // The end: by an error of this side, which the peer is told; or by what the peer did.
-  void fail(std::exception_ptr problem, const std::string& why, bool is_told) noexcept;
+  void fail(const std::exception_ptr& problem, const std::string& why, bool is_told) noexcept;
+  // With the step of the set-up, if that is not over.
+  std::string in_step(const std::string& why) const;
   void peer_failed(const std::string& why);
   void peer_refused(const std::string& said);
   void peer_left();

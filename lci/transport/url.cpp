@@ -90,6 +90,19 @@ std::vector<std::string> split_names(std::string_view text) {
   return out;
 }
 
+std::vector<std::string> common_names(const std::vector<std::string>& mine,
+                                      const std::vector<std::string>& theirs) {
+  if (mine.empty()) return theirs;
+  if (theirs.empty()) return mine;
+  std::vector<std::string> out;
+  for (const std::string& one : mine)
+    if (std::find(theirs.begin(), theirs.end(), one) != theirs.end()) out.push_back(one);
+  if (out.empty())
+    throw backend_error("the two ends allow no network in common: " + join_names(mine) + " here, " +
+                        join_names(theirs) + " there");
+  return out;
+}
+
 std::string text_of(const url& one) {
   const bool is_v6 = one.address.find(':') != std::string::npos;
   std::string out = std::string(SCHEME) + (is_v6 ? "[" : "") + one.address + (is_v6 ? "]" : "") +

@@ -38,6 +38,9 @@ url parse_url(std::string_view text);
 // Of names that a list may hold: "shm,ofi".
 std::string join_names(const std::vector<std::string>& names);
 std::vector<std::string> split_names(std::string_view text);
+// What both lists allow; an empty one allows all. Throws backend_error if that is nothing.
+std::vector<std::string> common_names(const std::vector<std::string>& mine,
+                                      const std::vector<std::string>& theirs);
 
 struct socket_address {
   sockaddr_storage bytes{};

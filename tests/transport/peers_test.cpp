@@ -274,8 +274,20 @@ TEST(peers, wrong_secret__is_refused) {
   url[key] = url[key] == '0' ? '1' : '0';
   lci::transport::peer peer = b.connect(url);
   ASSERT_TRUE(run({&a, &b}, [&] { return b.peers().empty(); }));
-  EXPECT_THROW(b.wait_connected(), std::runtime_error);
-  EXPECT_NE(peer.why_closed(), "");
+  try {
+    b.wait_connected();
+    ADD_FAILURE() << "connected";
+  } catch (const lci::peer_failure_error& e) {
+    EXPECT_EQ(e.failed_rank(), peer.number());
+    EXPECT_EQ(e.what(), "the connection to peer 0 could not be made: " + peer.why_closed());
+  }
+  try {
+    b.wait_for_write();
+    ADD_FAILURE() << "a notification";
+  } catch (const lci::peer_failure_error& e) {
+    EXPECT_EQ(e.what(), "the transport has no peer: the connection to peer 0 could not be made: " +
+                            peer.why_closed());
+  }
   EXPECT_TRUE(a.peers().empty());
 }
 
