@@ -15,6 +15,7 @@
 #include "lci/base/undo.hpp"
 #include "lci/errors.hpp"
 #include "lci/runtime/job.hpp"
+#include "lci/transport/memory_table.hpp"
 
 namespace lci::transports {
 
@@ -30,13 +31,19 @@ setup_options checked(setup_options options) {
   if (options.port < 0 || options.port > 65535)
     throw argument_error("transport: the port " + std::to_string(options.port) +
                          " is not in 0..65535");
-  if (options.valid_s < 0 || options.uses < 0 || !(options.timeout_s > 0))
-    throw argument_error("transport: times and uses are not negative, and timeout_s is above 0");
+  check_seconds("transport", "valid_s", options.valid_s);
+  check_seconds("transport", "timeout_s", options.timeout_s);
+  if (options.timeout_s == 0) throw argument_error("transport: timeout_s is 0; expected more");
+  if (options.uses < 0)
+    throw argument_error("transport: uses is " + std::to_string(options.uses) +
+                         "; expected 0 or more");
+  if (!options.key.empty() && options.key.size() < boot::job_key::LEAST)
+    throw argument_error("transport: the key has " + std::to_string(options.key.size()) +
+                         " bytes; expected " + std::to_string(boot::job_key::LEAST) + " or more");
   for (const std::string& one : options.providers)
     if (one != "shm" && one != "ibv" && one != "ofi")
       throw argument_error("transport: the provider \"" + one + "\" is not one of shm, ibv, ofi");
   address_of(options.address, 0);
-  if (!options.key.empty()) static_cast<void>(boot::job_key(options.key));
   return options;
 }
 
@@ -54,7 +61,7 @@ hub::hub(setup_options options)
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
       strangers_(options_.on_step) {
-  if (!epoll_ || !timer_) fail("no descriptor");
+  if (!epoll_ || !timer_) fail("no descriptors for events");
   add_to_epoll(timer_.get(), EPOLLIN);
   runtime::start_alone();
 }
@@ -153,7 +160,7 @@ std::shared_ptr<pair> hub::connect(const std::string& text) {
   const url to = parse_url(text);
   if (to.id == id()) throw argument_error("transport: this URL belongs to the same transport");
   if (to.key.empty() && options_.key.empty())
-    throw argument_error("transport: the URL names no secret, and none was given in the options");
+    throw argument_error("transport: the URL has no secret, and the options give none");
   const socket_address at = address_of(to.address, to.port);
   const boot::job_key key(to.key.empty() ? options_.key : to.key);
   load_network(options_, to.address, to.providers);  // before its time runs
@@ -328,7 +335,7 @@ void hub::welcome(strangers::guest&& guest) {
   if (pair* const before = find(name); before != nullptr) before->progress();
   pair* const there = find(name);
   if (there != nullptr && (there->now() != pair::state::connecting || !there->is_calling_out()))
-    return turn_away(frame_type::refusal, "this connection is there already");
+    return turn_away(frame_type::refusal, "this connection exists already");
   // Both have called: the call of the hub with the lower id counts.
   if (there != nullptr && id() < name.peer) return turn_away(frame_type::yield, {});
   if (const std::string why = invitations_.use(guest.which, now()); !why.empty())

@@ -130,7 +130,7 @@ void link::tell(const link_message& one) {
   try {
     flush_messages();
     if (untold_.size() > MOST_UNTOLD)
-      throw backend_error("transport: the peer asks, but does not read the answers");
+      throw backend_error("the peer asks, but does not read the answers");
   } catch (const std::exception&) {
     if (breach_ == nullptr) breach_ = std::current_exception();
   }
@@ -160,7 +160,7 @@ void link::hear(std::string_view bytes) {
   if (state_ == state::closed || breach_ != nullptr) return;
   try {
     const std::optional<link_message> one = decode(bytes);
-    if (!one) throw backend_error("transport: the peer has sent a message of no known form");
+    if (!one) throw backend_error("the peer has sent a message of no known form");
     // The peer may be quicker than our own progress().
     if (state_ == state::connecting) connect_up();
     std::visit([this](const auto& m) { take(m); }, *one);
@@ -171,7 +171,7 @@ void link::hear(std::string_view bytes) {
 
 void link::take(const hello& m) {
   if (m.version != hello::VERSION)
-    throw backend_error("transport: the peer has version " + std::to_string(m.version) +
+    throw backend_error("the peer has version " + std::to_string(m.version) +
                         " of the messages of transports, this side has " +
                         std::to_string(hello::VERSION));
   peer_notes_ = m.notes;

@@ -169,7 +169,7 @@ std::shared_ptr<memory_state> find(std::uint64_t id) {
 
 std::optional<admitted> admit(std::string_view key, std::string& why) {
   if (!is_own(key)) {
-    why = "the process has given out no such key";
+    why = "its process has given out no such key";
     return std::nullopt;
   }
   admitted result{nullptr, *read_key(key)};

@@ -171,7 +171,7 @@ bool pair::read_answer() {
   const ssize_t n = ::recv(socket_.get(), bytes, sizeof bytes - answer_.size(), MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return false;
   if (n <= 0) {
-    peer_failed("it hung up: the URL is not, or no longer, known there");
+    peer_failed("it hung up: it does not know the URL, or not any more");
     return true;
   }
   answer_.append(bytes, static_cast<std::size_t>(n));
@@ -270,7 +270,7 @@ void pair::say_settings() {
 void pair::settle(std::string_view theirs) {
   const std::string_view shown = theirs.substr(0, boot::identity::SHOWN);
   if (!boot::identity::is_shown(shown, name_.peer, stream_->seal(), side_of(1 - me_)))
-    throw backend_error("the peer is not the hub that it claims to be");
+    throw backend_error("the peer is not the transport that it claims to be");
   theirs.remove_prefix(shown.size());
   runtime_ = std::make_unique<pair_runtime>(
       me_, owner_->defaults(), common_names(owner_->options().providers, split_names(theirs)));
@@ -379,8 +379,7 @@ void pair::expect_more(bool more) noexcept {
 bool pair::has_peer_ended() const noexcept { return runtime_->has_peer_ended(); }
 
 void pair::expire() {
-  if (now() == state::connecting)
-    peer_failed("nothing came of it within " + std::to_string(owner_->options().timeout_s) + " s");
+  if (now() == state::connecting) peer_failed("it was not done within the time limit (timeout_s)");
 }
 
 void pair::end_owner() noexcept {

@@ -44,7 +44,7 @@ answer regions::admit(const ask& question) {
   std::optional<admitted> found = memory_table::admit(question.key, reply.reason);
   if (!found) return reply;
   if (!with_gpu_ && found->memory->kind() != mem::mem_kind::host) {
-    reply.reason = "its transport was made without GPU memory";
+    reply.reason = "it is GPU memory, and use_gpu of that transport is false";
     return reply;
   }
   try {

@@ -24,7 +24,8 @@ std::string remote_key::refusal_of(std::uint64_t address, std::size_t size, bool
 
 std::shared_ptr<remote_key> remote_keys::find(const std::string& text) {
   if (last_ != nullptr && last_->text_ == text) return last_;
-  if (text.size() > MOST_TEXT) throw argument_error("the remote buffer's key is not a key");
+  if (text.size() > MOST_TEXT)
+    throw argument_error("remote_buffer: the text is not a key of a memory");
   std::shared_ptr<remote_key>& one = all_[text];
   if (one != nullptr) return last_ = one;
   one = std::make_shared<remote_key>(text);

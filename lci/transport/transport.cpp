@@ -21,7 +21,7 @@ void check_read(const transfer_options& options) {
 }
 
 std::shared_ptr<transports::core> core_of(const std::shared_ptr<transports::link>& link) {
-  if (link == nullptr) throw argument_error("the peer is not valid");
+  if (link == nullptr) throw argument_error("peer: it refers to no program; see is_valid()");
   auto core = link->transport();
   if (core == nullptr)
     throw peer_failure_error(link->number(), "the transport of the peer has ended");

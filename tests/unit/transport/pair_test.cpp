@@ -298,7 +298,7 @@ TEST_F(pair_test, settle__impostor_gets_no_connection_that_was_meant_for_another
       usleep(100);
     }
     EXPECT_EQ(one->now(), is_taken ? pair::state::closed : pair::state::connecting);
-    EXPECT_EQ(one->why().find("is not the hub") != std::string::npos, is_taken) << one->why();
+    EXPECT_EQ(one->why().find("is not the transport") != std::string::npos, is_taken) << one->why();
     EXPECT_EQ(caller.accepted(), nullptr);
     one->close();
   }
