@@ -41,8 +41,8 @@ uint64_t buffer_copier::ended() { return copies_->ended(0); }
 
 void buffer_copier::wait(uint64_t number) {
   if (number > copies_->started()) {
-    throw argument_error("buffer_copier::wait: copy " + std::to_string(number) + " of " +
-                         std::to_string(copies_->started()));
+    throw argument_error("buffer_copier::wait: copy " + std::to_string(number) +
+                         " was not started; copies so far: " + std::to_string(copies_->started()));
   }
   copies_->ended(number);
 }

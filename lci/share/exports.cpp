@@ -35,7 +35,7 @@ handle exports::publish(export_facts& what, const std::shared_ptr<detail::buffer
   start_locked();
   if (free_.empty() && rows_.size() == SLOTS) {
     throw buffer_error(buffer_fault::no_room, "a process has at most " + std::to_string(SLOTS) +
-                                                  " handles of buffers out at a time");
+                                                  " handles of buffers at a time");
   }
   handle& h = what.fields;
   fill_random(h.tag.data(), h.tag.size());

@@ -11,8 +11,8 @@ namespace lci {
 buffer_ring::buffer_ring(buffer whole, size_t parts)
     : whole_(std::move(whole)), part_size_(parts == 0 ? 0 : whole_.size() / parts), parts_(parts) {
   if (part_size_ == 0) {
-    throw argument_error("buffer_ring: " + std::to_string(whole_.size()) + " bytes in " +
-                         std::to_string(parts) + " parts");
+    throw argument_error("buffer_ring: " + std::to_string(whole_.size()) +
+                         " bytes cannot be divided into " + std::to_string(parts) + " parts");
   }
 }
 
@@ -29,8 +29,8 @@ void buffer_ring::give_back() {
 
 void* buffer_ring::data(size_t index) const {
   if (index >= parts_) {
-    throw argument_error("buffer_ring: part " + std::to_string(index) + " of " +
-                         std::to_string(parts_));
+    throw argument_error("buffer_ring: part " + std::to_string(index) +
+                         " does not exist; there are " + std::to_string(parts_));
   }
   return static_cast<char*>(whole_.data()) + index * part_size_;
 }
@@ -48,7 +48,9 @@ buffer_pool::buffer_pool(size_t block_size, size_t blocks, int device)
     : block_size_(block_size), blocks_(std::make_shared<detail::buffer_blocks>()) {
   if (blocks == 0 || block_size > SIZE_MAX / blocks) {
     throw argument_error("buffer_pool: " + std::to_string(blocks) + " blocks of " +
-                         std::to_string(block_size) + " bytes");
+                         std::to_string(block_size) +
+                         " bytes: expected at least one block, and a sum of at most " +
+                         std::to_string(SIZE_MAX) + " bytes");
   }
   whole_ = buffer::create(block_size * blocks, device);
   for (size_t i = blocks; i != 0; --i) blocks_->free.push_back(i - 1);

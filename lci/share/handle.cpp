@@ -85,7 +85,7 @@ handle handle::decode(std::string_view bytes) {
     throw buffer_error(buffer_fault::malformed, "the handle of a buffer is damaged");
   if (!is_sound(got)) {
     throw buffer_error(buffer_fault::malformed,
-                       "the handle of a buffer has fields that cannot be: a range outside its "
+                       "the handle of a buffer has impossible fields: a range outside its "
                        "memory, no process, or no descriptor");
   }
   return got;
