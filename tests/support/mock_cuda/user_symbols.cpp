@@ -2,6 +2,7 @@
 // for real GPUs use them. With LCI_MOCK_CUDA_ENGINE set, the engine runs in a thread of its own
 // from cuInit() on, so that such a program finds its copies done.
 #include <cstring>
+#include <set>
 
 #include "tests/support/mock_cuda/state.hpp"
 
@@ -68,7 +69,11 @@ LCI_MOCK_EXPORT result cuDeviceGet(int* gpu, int ordinal) {
 LCI_MOCK_EXPORT result cuDevicePrimaryCtxRetain(context* out, int gpu) {
   return plain().primary_ctx_retain(out, gpu);
 }
+LCI_MOCK_EXPORT result cuDevicePrimaryCtxRelease_v2(int gpu) {
+  return plain().primary_ctx_release(gpu);
+}
 LCI_MOCK_EXPORT result cuCtxPushCurrent_v2(context one) { return plain().ctx_push_current(one); }
+LCI_MOCK_EXPORT result cuCtxPopCurrent_v2(context* out) { return plain().ctx_pop_current(out); }
 
 LCI_MOCK_EXPORT result cuMemAlloc_v2(void** out, std::size_t size) {
   return allocate("cuMemAlloc", mock_memory::device, out, size);
@@ -93,6 +98,21 @@ LCI_MOCK_EXPORT result cuMemCreate(allocation_handle* out, std::size_t size,
     *out = reinterpret_cast<std::uintptr_t>(memory.get());
     s.handles[*out] = std::move(memory);
     ++s.handle_references[*out];
+    return result::success;
+  });
+}
+
+// Of what this process has made or mapped; what others hold does not count.
+LCI_MOCK_EXPORT result cuMemGetInfo_v2(std::size_t* free, std::size_t* all) {
+  return lci::mock::guarded("cuMemGetInfo", needs::context, [&](lci::mock::state& s) {
+    const int gpu = lci::mock::current()->gpu;
+    std::set<const lci::mock::physical*> used;
+    for (const auto& [base, one] : s.blocks)
+      if (one.memory && one.gpu == gpu) used.insert(one.memory.get());
+    for (const auto& [handle, memory] : s.handles)
+      if (memory->gpu == gpu) used.insert(memory.get());
+    *all = *free = std::size_t{64} << 30;
+    for (const lci::mock::physical* const each : used) *free -= each->size;
     return result::success;
   });
 }

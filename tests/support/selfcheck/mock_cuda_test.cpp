@@ -104,6 +104,30 @@ TEST_F(mock_driver, leaks__handles_mappings_and_reservations) {
   EXPECT_FALSE(reports("VMM") || reports("range") || reports("mapping"));
 }
 
+TEST_F(mock_driver, mem_get_info__counts_each_memory_once_and_by_gpu) {
+  void* const library = dlopen(LCI_MOCK_CUDA, RTLD_NOW | RTLD_NOLOAD);
+  ASSERT_NE(library, nullptr);
+  const auto get_info =
+      reinterpret_cast<result (*)(std::size_t*, std::size_t*)>(dlsym(library, "cuMemGetInfo_v2"));
+  const auto in_use = [&] {
+    std::size_t free = 0, all = 0;
+    EXPECT_EQ(get_info(&free, &all), result::success);
+    return all - free;
+  };
+  EXPECT_EQ(in_use(), 0u);
+  constexpr std::size_t SIZE = std::size_t{2} << 20;
+  void* const memory = mock.allocate(mock_memory::vmm, SIZE);
+  mock.allocate(mock_memory::device, SIZE, 1);  // of another GPU
+  cuda::abi::allocation_handle handle = 0;
+  call().mem_retain_allocation_handle(&handle, memory);
+  EXPECT_EQ(in_use(), SIZE);
+  mock.free(memory);
+  EXPECT_EQ(in_use(), SIZE);  // the handle keeps it
+  call().mem_release(handle);
+  EXPECT_EQ(in_use(), 0u);
+  dlclose(library);
+}
+
 TEST_F(mock_driver, blocking_calls__are_listed_while_watched) {
   void* pinned = nullptr;
   call().mem_host_alloc(&pinned, 4096, 0);
