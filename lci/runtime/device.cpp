@@ -188,7 +188,9 @@ void device_impl_t::drain(const std::function<bool()>& is_over) noexcept {
     }
     // What other ranks would have to do for it is not waited for; one round has ended what is known
     // to have ended.
-    if (owner().is_let_go() && !owner().core.is_busy()) {
+    // A GPU that still copies for this device would come back to what has gone.
+    const bool has_copies = queues.gpu.has_copies();
+    if (owner().is_let_go() && !owner().core.is_busy() && !has_copies) {
       has_given_up_ = true;
       return;
     }
@@ -197,7 +199,9 @@ void device_impl_t::drain(const std::function<bool()>& is_over) noexcept {
       is_death_known = true;
       quiet_since = now;
     }
-    if (now - start > PATIENCE || (is_death_known && now - quiet_since > PATIENCE_AFTER_DEATH)) {
+    const bool is_late =
+        now - start > PATIENCE || (is_death_known && now - quiet_since > PATIENCE_AFTER_DEATH);
+    if (is_late && !has_copies) {
       has_given_up_ = true;
       const long long left = queues.engine().open.sum() + queues.host.open_receives.sum();
       base::log::warn("runtime", "a device was freed with %lld operations that did not complete",

@@ -2,6 +2,9 @@
 // rest of it. Threads: shared.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
+
 #include "lci/proto/engine/core.hpp"
 #include "lci/proto/gpu/devices.hpp"
 #include "lci/proto/gpu/flag_words.hpp"
@@ -37,7 +40,16 @@ struct context {
   progress_engine& engine;
   host_context& host;
   gpu::common& common;
-  base::thread_counter late;  // small arrivals that a GPU is fetching
+  base::thread_counter late;           // small arrivals that a GPU is fetching
+  std::atomic<std::size_t> copies{0};  // that GPUs have for this device
+
+  void copy(device_job& job) noexcept { common.gpus.copy(job, &copies); }
+  bool copy_and_flag(device_job& job, flag_word* flag) noexcept {
+    return common.gpus.copy_and_flag(job, reinterpret_cast<std::uint64_t*>(flag), wire::FLAG_SET,
+                                     &copies);
+  }
+  // edge gpu.copies: partner is devices::uncount().
+  bool has_copies() const noexcept { return copies.load(std::memory_order_acquire) != 0; }
 
   void expect_leftovers(int change) noexcept {
     owner.count_waiting(change);

@@ -9,9 +9,25 @@ namespace lci::proto::gpu {
 
 void device_job::on_copied(std::string_view error) noexcept {
   devices* const home = home_;
+  std::atomic<std::size_t>* const in = count_;
   // The job is gone when ended() returns.
   ended(error);
-  home->core_.expect(-1);
+  home->uncount(in);
+}
+
+void devices::count(device_job& job, std::atomic<std::size_t>* in) noexcept {
+  job.home_ = this;
+  job.count_ = in;
+  core_.expect(1);
+  // Relaxed: the thread that frees a device has made its last post.
+  if (in != nullptr) in->fetch_add(1, std::memory_order_relaxed);
+}
+
+void devices::uncount(std::atomic<std::size_t>* in) noexcept {
+  core_.expect(-1);
+  // edge gpu.copies: what ended() did is over; partner is context::has_copies(). Last: the device
+  // may go then.
+  if (in != nullptr) in->fetch_sub(1, std::memory_order_release);
 }
 
 mem::accelerator& devices::use(const mem::memory_domain& domain) {
@@ -40,17 +56,16 @@ mem::accelerator& devices::use_any() {
   throw backend_error(reasons.empty() ? "this build supports no accelerator" : reasons);
 }
 
-void devices::copy(device_job& job) noexcept {
-  job.home_ = this;
-  core_.expect(1);
+void devices::copy(device_job& job, std::atomic<std::size_t>* in) noexcept {
+  count(job, in);
   running()->copy(job);
 }
 
-bool devices::copy_and_flag(device_job& job, std::uint64_t* flag, std::uint64_t value) noexcept {
-  job.home_ = this;
-  core_.expect(1);
+bool devices::copy_and_flag(device_job& job, std::uint64_t* flag, std::uint64_t value,
+                            std::atomic<std::size_t>* in) noexcept {
+  count(job, in);
   if (running()->copy_and_flag(job, flag, value)) return true;
-  core_.expect(-1);
+  uncount(in);
   return false;
 }
 

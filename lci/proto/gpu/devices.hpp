@@ -29,6 +29,7 @@ class device_job : public mem::copy_job {
   friend class devices;
   void on_copied(std::string_view error) noexcept final;
   devices* home_ = nullptr;
+  std::atomic<std::size_t>* count_ = nullptr;
 };
 
 class devices {
@@ -47,10 +48,11 @@ class devices {
   mem::accelerator* running() const noexcept {
     return running_.load(std::memory_order_acquire);  // edge devices.running: partner is use()
   }
-  // After use(). The job ends in a later poll().
-  void copy(device_job& job) noexcept;
+  // After use(). The job ends in a later poll(). count: of jobs that have not ended, or null.
+  void copy(device_job& job, std::atomic<std::size_t>* count = nullptr) noexcept;
   // See mem::accelerator::copy_and_flag().
-  bool copy_and_flag(device_job& job, std::uint64_t* flag, std::uint64_t value) noexcept;
+  bool copy_and_flag(device_job& job, std::uint64_t* flag, std::uint64_t value,
+                     std::atomic<std::size_t>* count) noexcept;
   // See mem::accelerator::atomic(); who asks keeps core busy meanwhile.
   std::string_view change_word(mem::atomic_job& job) noexcept;
   // Whether it is worth asking for a copy by the calling thread. No more than a look at a number
@@ -75,6 +77,8 @@ class devices {
  private:
   friend class device_job;
   bool write_small(void* to, const void* from, std::size_t size) noexcept;
+  void count(device_job& job, std::atomic<std::size_t>* in) noexcept;
+  void uncount(std::atomic<std::size_t>* in) noexcept;
 
   core& core_;
   int resident_blocks_ = 0;

@@ -139,7 +139,7 @@ bool payload_arrivals::deliver_at(comp_impl_t& to, const status_t& status, const
   job->device = at.where.device;
   job->way = mem::copy_way::to_device;
   ctx_.engine.open.add(1);
-  ctx_.common.gpus.copy(*job);
+  ctx_.copy(*job);
   return true;
 }
 

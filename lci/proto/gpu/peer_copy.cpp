@@ -168,14 +168,14 @@ void direct_copy::start(transfer& of) noexcept {
   flag = has_news && rank != engine.shared.me
              ? all.flags.take_for(rank, engine.fabric, engine.shared.peers)
              : nullptr;
-  if (flag == nullptr) return all.gpus.copy(*this);
+  if (flag == nullptr) return ctx->copy(*this);
   // Once handed over, the transfer may end at any time.
   const std::uint64_t place = all.flags.place_of(flag);
   const wire::claim claim{of.peer_state, of.total, place};
   claim_sender* const sender = claims;
-  if (!all.gpus.copy_and_flag(*this, reinterpret_cast<std::uint64_t*>(flag), wire::FLAG_SET)) {
+  if (!ctx->copy_and_flag(*this, flag)) {
     flag_words::give(std::exchange(flag, nullptr));
-    return all.gpus.copy(*this);
+    return ctx->copy(*this);
   }
   if (sender != nullptr)
     sender->say(rank, claim);
@@ -238,7 +238,7 @@ void deliver_to_device(context& ctx, receive& to, const status_t& status, const 
   late->to = static_cast<std::byte*>(status.buffer);
   late->device = to.gpu;
   ctx.host.common.receives.put(&to);
-  all.gpus.copy(*late);
+  ctx.copy(*late);
 }
 
 void late_arrival::ended(std::string_view error) noexcept {

@@ -26,6 +26,8 @@ class protocols final : public part, private accelerator_hook {
   std::size_t poll() override;
   std::size_t serve_waiting() noexcept override;
   bool is_quiet() const noexcept override;
+  // Buffers and what the device has of operations are in use by GPUs; they end by themselves.
+  bool has_copies() const noexcept { return context_.has_copies(); }
   void on_peer_ended(int rank, peer_end how) noexcept override;
 
   // For tests.

@@ -283,7 +283,7 @@ void staged_transfers::on_piece(int rank, const wire::piece& body) noexcept {
   slot->size = bytes;
   slot->device = s->plan.gpu;
   slot->way = mem::copy_way::to_device;
-  ctx_.common.gpus.copy(*slot);
+  ctx_.copy(*slot);
 }
 
 void staged_transfers::on_drop_receive(int rank, wire::name receiver) noexcept {

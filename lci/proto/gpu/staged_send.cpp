@@ -129,7 +129,7 @@ void staged_transfers::fill(wire::name name, send_side& s, slot_copy& slot) noex
   slot.size = s.bytes_of(index);
   slot.device = s.plan.gpu;
   slot.way = mem::copy_way::to_host;
-  ctx_.common.gpus.copy(slot);
+  ctx_.copy(slot);
 }
 
 // The network has put a piece, or will not, which somebody has said or will.
@@ -269,14 +269,13 @@ bool staged_transfers::land(const send_plan& plan, wire::landing body) {
   }
   ctx_.engine.open.add(1);
   // Once the job is handed over the state may end at any time.
-  if (flag != nullptr &&
-      all.gpus.copy_and_flag(job, reinterpret_cast<std::uint64_t*>(flag), wire::FLAG_SET)) {
+  if (flag != nullptr && ctx_.copy_and_flag(job, flag)) {
     ctx_.engine.say(plan.rank, wire::kind::landing, body);
   } else {
     if (flag != nullptr) flag_words::give(flag);
     s->flag = nullptr;
     s->body.flag = 0;
-    all.gpus.copy(job);
+    ctx_.copy(job);
   }
   if (ctx_.engine.watch.has_ended(plan.rank))
     end_without_receiver(name, plan.rank, ctx_.engine.watch.end_of(plan.rank));
