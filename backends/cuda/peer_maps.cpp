@@ -1,5 +1,6 @@
 #include "backends/cuda/peer_maps.hpp"
 
+#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -20,6 +21,12 @@ std::string system_text(int error) {
 
 // Of descriptors or memory, here: no property of the peer's memory.
 bool is_want(int error) noexcept { return error == EMFILE || error == ENFILE || error == ENOMEM; }
+
+// The descriptor of a process that has ended can be read.
+bool has_said_end(const descriptor& process) noexcept {
+  pollfd one{process.get(), POLLIN, 0};
+  return poll(&one, 1, 0) == 1 && (one.revents & POLLIN) != 0;
+}
 
 std::string descriptor_text(const mem::peer_range& what) {
   return "the descriptor of VMM memory of " + rank_text(what) + " cannot be fetched: ";
@@ -133,8 +140,10 @@ mem::mapped_memory peer_maps::map(const mem::peer_range& what, int device, std::
     if (ticket.way == share_way::legacy_ipc && what.pid == getpid())
       return own(on, what, *record, why_not);
     imported use = on.cache.find(what.rank, ticket.base, ticket.id);
-    if (!use) use = open(on, what, *record, why_not);
-    if (!use) return {};
+    reason why{why_not};
+    if (!use) use = open(on, what, *record, why);
+    if (!use)
+      return why.has_owner_ended ? mem::mapped_memory::of_ended_process() : mem::mapped_memory();
     // What was mapped under this identity may be smaller than what the record says today.
     const std::size_t mapped = use.size();
     const bool is_on_same_gpu = owner_of(*record) == &on.cache.device();
@@ -173,47 +182,48 @@ mem::mapped_memory peer_maps::own(view& on, const mem::peer_range& what, const s
 }
 
 imported peer_maps::open(view& on, const mem::peer_range& what, const share_record& record,
-                         std::string& why_not) {
+                         reason& why) {
   const share_ticket& ticket = record.ticket;
   const bool needs_descriptor = ticket.way == share_way::vmm_descriptor;
   if (needs_descriptor && what.pid <= 0) {
-    why_not = descriptor_text(what) + "its process is not visible from here";
+    why.text = descriptor_text(what) + "its process is not visible from here";
     return {};
   }
-  why_not = known_refusal(on, what.rank, ticket);
-  if (!why_not.empty()) return {};
+  why.text = known_refusal(on, what.rank, ticket);
+  if (!why.text.empty()) return {};
   imported use;
-  bool may_pass = false;
   gpu& here = on.cache.device();
   gpu* const there = owner_of(record);
   if (there == &here) here.note_shared();
-  why_not = there != nullptr ? here.why_out_of_reach(*there) : "";
-  if (why_not.empty()) {
+  why.text = there != nullptr ? here.why_out_of_reach(*there) : "";
+  if (why.text.empty()) {
     descriptor fd;
-    if (needs_descriptor) fd = fetch(what, record, why_not, may_pass);
+    if (needs_descriptor) fd = fetch(what, record, why);
     // The owner closes a descriptor after it has rewritten the record. If it did so meanwhile, the
     // number may be another's; that is no property of the memory.
     if (share_record::check_of(share_record::read(what.record)) != what.check) {
-      why_not = record_text(what) + " was written anew meanwhile";
+      why.text = record_text(what) + " was written anew meanwhile";
       return {};
     }
-    if (why_not.empty()) use = open_in(on, what.rank, ticket, std::move(fd), why_not, may_pass);
+    if (why.text.empty()) use = open_in(on, what.rank, ticket, std::move(fd), why);
+    if (!use && !needs_descriptor) why.has_owner_ended = has_ended(what.pid);
   }
   // While no mapping may be closed one may be what the driver minds; but not with VMM memory.
   const bool is_settled = ticket.way != share_way::legacy_ipc || on.cache.may_close();
-  if (!use && !may_pass && is_settled) remember_refusal(on, what.rank, ticket, why_not);
+  if (!use && !why.may_pass && !why.has_owner_ended && is_settled)
+    remember_refusal(on, what.rank, ticket, why.text);
   return use;
 }
 
 // As import_cache::open(). What the driver finds in the way may be mapped for another GPU of this
 // process.
 imported peer_maps::open_in(view& on, int rank, const share_ticket& ticket, descriptor fd,
-                            std::string& why_not, bool& may_pass) {
-  imported use = on.cache.open(rank, ticket, std::move(fd), why_not, &may_pass);
+                            reason& why) {
+  imported use = on.cache.open(rank, ticket, std::move(fd), why.text, &why.may_pass);
   for (const bool all : {false, true}) {
     // Nothing is in the way of VMM memory, and its descriptor is used up.
     if (ticket.way != share_way::legacy_ipc) break;
-    if (use || !may_pass || !on.cache.may_close()) break;
+    if (use || !why.may_pass || !on.cache.may_close()) break;
     bool is_any = false;
     for_each_view([&](view& other) {
       if (&other == &on) return;
@@ -221,7 +231,7 @@ imported peer_maps::open_in(view& on, int rank, const share_ticket& ticket, desc
       is_any = true;
     });
     if (!is_any) break;
-    use = on.cache.open(rank, ticket, {}, why_not, &may_pass);
+    use = on.cache.open(rank, ticket, {}, why.text, &why.may_pass);
   }
   return use;
 }
@@ -245,23 +255,31 @@ bool peer_maps::has_atomics(const mem::peer_range& what, int device) noexcept tr
   return false;  // nobody knows
 }
 
-descriptor peer_maps::fetch(const mem::peer_range& what, const share_record& record,
-                            std::string& why_not, bool& may_pass) {
+descriptor peer_maps::fetch(const mem::peer_range& what, const share_record& record, reason& why) {
   const descriptor process(calls_.open_process(what.pid));
   if (!process) {
     const int error = errno;
-    may_pass = is_want(error);
-    why_not = descriptor_text(what) + "pidfd_open: " + system_text(error);
+    why.may_pass = is_want(error);
+    why.has_owner_ended = error == ESRCH;
+    why.text = descriptor_text(what) + "pidfd_open: " + system_text(error);
     return {};
   }
   descriptor fd(calls_.fetch(process.get(), record.descriptor));
   if (!fd) {
     const int error = errno;
-    may_pass = is_want(error);
-    why_not = descriptor_text(what) + "pidfd_getfd: " + system_text(error);
-    if (error == EPERM) why_not += " (kernel.yama.ptrace_scope, or another user)";
+    why.may_pass = is_want(error);
+    // A process that is ending has no descriptors any more before anybody is told of its end. Older
+    // kernels say EBADF for it, as for a number that is not open.
+    why.has_owner_ended = error == ESRCH || (error == EBADF && has_said_end(process));
+    why.text = descriptor_text(what) + "pidfd_getfd: " + system_text(error);
+    if (error == EPERM) why.text += " (kernel.yama.ptrace_scope, or another user)";
   }
   return fd;
+}
+
+bool peer_maps::has_ended(int process) const noexcept {
+  const descriptor found(calls_.open_process(process));
+  return found ? has_said_end(found) : errno == ESRCH;
 }
 
 std::string peer_maps::known_refusal(const view& on, int rank, const share_ticket& ticket) const {

@@ -54,6 +54,11 @@ class peer_maps {
 
  private:
   static constexpr std::size_t MAPPINGS = 256, UNCLOSED = 256;
+  // Why memory could not be mapped.
+  struct reason {
+    std::string& text;
+    bool may_pass = false, has_owner_ended = false;
+  };
   struct refusal {
     identity id;
     std::string why;
@@ -82,16 +87,14 @@ class peer_maps {
                         bool is_on_same_gpu) noexcept;
   mem::mapped_memory own(view& on, const mem::peer_range& what, const share_record& record,
                          std::string& why_not);
-  imported open(view& on, const mem::peer_range& what, const share_record& record,
-                std::string& why_not);
-  imported open_in(view& on, int rank, const share_ticket& ticket, descriptor fd,
-                   std::string& why_not, bool& may_pass);
+  imported open(view& on, const mem::peer_range& what, const share_record& record, reason& why);
+  imported open_in(view& on, int rank, const share_ticket& ticket, descriptor fd, reason& why);
   template <class Action>
   void for_each_view(Action&& action);
   // The GPU that the record names; null: it is not one of this process.
   gpu* owner_of(const share_record& record);
-  descriptor fetch(const mem::peer_range& what, const share_record& record, std::string& why_not,
-                   bool& may_pass);
+  descriptor fetch(const mem::peer_range& what, const share_record& record, reason& why);
+  bool has_ended(int process) const noexcept;
   std::string known_refusal(const view& on, int rank, const share_ticket& ticket) const;
   void remember_refusal(view& on, int rank, const share_ticket& ticket, const std::string& why);
 

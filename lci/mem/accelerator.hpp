@@ -97,18 +97,27 @@ class mapped_memory {
       : at_(std::exchange(other.at_, nullptr)),
         held_(std::exchange(other.held_, nullptr)),
         release_(other.release_),
-        is_on_same_gpu_(other.is_on_same_gpu_) {}
+        is_on_same_gpu_(other.is_on_same_gpu_),
+        has_owner_ended_(other.has_owner_ended_) {}
   mapped_memory& operator=(mapped_memory&& other) noexcept {
     std::swap(at_, other.at_);
     std::swap(held_, other.held_);
     std::swap(release_, other.release_);
     std::swap(is_on_same_gpu_, other.is_on_same_gpu_);
+    std::swap(has_owner_ended_, other.has_owner_ended_);
     return *this;
   }
   ~mapped_memory() {
     if (held_ != nullptr) release_(held_);
   }
+  // Empty, because the process whose memory it was has ended.
+  static mapped_memory of_ended_process() noexcept {
+    mapped_memory none;
+    none.has_owner_ended_ = true;
+    return none;
+  }
   explicit operator bool() const noexcept { return at_ != nullptr; }
+  bool has_owner_ended() const noexcept { return has_owner_ended_; }
   std::byte* at() const noexcept { return at_; }
   // The peer's process uses the GPU that it is mapped for.
   bool is_on_same_gpu() const noexcept { return is_on_same_gpu_; }
@@ -119,7 +128,7 @@ class mapped_memory {
   std::byte* at_ = nullptr;
   void* held_ = nullptr;
   void (*release_)(void*) noexcept = nullptr;
-  bool is_on_same_gpu_ = false;
+  bool is_on_same_gpu_ = false, has_owner_ended_ = false;
 };
 
 // Where in the arena a peer finds what it needs to map an allocation.

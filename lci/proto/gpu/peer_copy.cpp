@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lci/base/platform.hpp"
+#include "lci/errors.hpp"
 #include "lci/proto/gpu/common.hpp"
 
 namespace lci::proto::gpu {
@@ -30,7 +31,7 @@ std::byte* own_end(core& shared, const transfer& move, const net::remote_view& v
 }
 
 std::byte* mapped_end(context& ctx, direct_copy& copy, const transfer& move,
-                      const net::remote_view& view, std::string& why_not) {
+                      const net::remote_view& view, std::string& why_not, bool& has_ended) {
   if (view.share.record == 0) {
     why_not = "the memory of rank " + std::to_string(move.op.rank) +
               " cannot be shared with other processes";
@@ -48,14 +49,15 @@ std::byte* mapped_end(context& ctx, direct_copy& copy, const transfer& move,
   range.address = view.address + move.remote_base;
   range.size = move.total;
   copy.far = ctx.common.gpus.running()->map(range, copy.device, why_not);
+  has_ended = copy.far.has_owner_ended();
   return copy.far.at();
 }
 
 }  // namespace
 
-// Null: why_not says why.
+// Null: why_not says why, and has_ended whether it is the end of the peer's process.
 static direct_copy* plan_direct(context& ctx, transfer& move, const net::remote_view& view,
-                                std::string& why_not) {
+                                std::string& why_not, bool& has_ended) {
   core& shared = ctx.engine.shared;
   common& all = ctx.common;
   const bool is_own = move.op.rank == shared.me;
@@ -75,8 +77,8 @@ static direct_copy* plan_direct(context& ctx, transfer& move, const net::remote_
   copy->device = move.gpu;
   std::byte* far = nullptr;
   try {
-    far =
-        is_own ? own_end(shared, move, view, why_not) : mapped_end(ctx, *copy, move, view, why_not);
+    far = is_own ? own_end(shared, move, view, why_not)
+                 : mapped_end(ctx, *copy, move, view, why_not, has_ended);
   } catch (...) {
     all.jobs.direct_copies.put(copy);
     throw;
@@ -101,11 +103,12 @@ static direct_copy* plan_direct(context& ctx, transfer& move, const net::remote_
 
 direct_answer make_direct(context& ctx, transfer& move, const net::remote_view& view,
                           const protocol& of, bool may_choose, std::string& why_not) {
-  direct_copy* const copy = plan_direct(ctx, move, view, why_not);
+  bool has_ended = false;
+  direct_copy* const copy = plan_direct(ctx, move, view, why_not, has_ended);
   const int rank = move.op.rank;
   if (copy == nullptr) {
     ctx.common.paths.through_host(rank, why_not);
-    return direct_answer::impossible;
+    return has_ended ? direct_answer::peer_ended : direct_answer::impossible;
   }
   if (copy->far.is_on_same_gpu() && ctx.host.gpu_path == attr_gpu_path_t::auto_select) {
     shared_gpu_ways& ways = ctx.common.shared_gpu;
@@ -122,6 +125,13 @@ direct_answer make_direct(context& ctx, transfer& move, const net::remote_view& 
   move.of = &of;
   ctx.common.paths.direct(rank);
   return direct_answer::made;
+}
+
+void throw_not_direct(direct_answer answer, int rank, const std::string& why_not) {
+  if (answer == direct_answer::peer_ended)
+    throw peer_failure_error(
+        rank, "rank " + std::to_string(rank) + " is lost: its process has ended: " + why_not);
+  throw backend_error("gpu_path is direct, but " + why_not);
 }
 
 void direct_copy::discard(transfer& of) noexcept {

@@ -134,7 +134,7 @@ errorcode_t start_on_gpus(context& ctx, staged_transfers& staged, outgoing& out,
     const direct_answer answer = launch_direct(ctx, out, what, why_not, code);
     if (answer == direct_answer::made) return code;
     if (answer == direct_answer::slower) began = base::cpu_ticks();
-    if (way == attr_gpu_path_t::direct) throw backend_error("gpu_path is direct, but " + why_not);
+    if (way == attr_gpu_path_t::direct) throw_not_direct(answer, out.rank, why_not);
   } else {
     ctx.common.paths.through_host(out.rank, "as gpu_path says");
   }

@@ -83,6 +83,18 @@ bool may_stage(context& ctx, wire::name sender, const recv_plan& plan, const std
   return false;
 }
 
+// The exception that is being handled. The end of a peer is told once, by whatever notices it
+// first.
+static void keep_error(progress_engine& engine, int rank) noexcept {
+  try {
+    throw;
+  } catch (const peer_failure_error&) {
+    engine.watch.miss(rank);
+  } catch (...) {
+    engine.errors.keep(std::current_exception());
+  }
+}
+
 write_way prepare_write(context& ctx, wire::name self, send_side& side) noexcept {
   const wire::rtr& to = side.ready;
   if (to.through.count != 0 || ctx.common.gpus.running() == nullptr) return write_way::ready;
@@ -93,10 +105,12 @@ write_way prepare_write(context& ctx, wire::name self, send_side& side) noexcept
   transfer* const move = make_write(ctx.host, self, side);
   try {
     std::string why_not = "the registration has ended";
+    direct_answer answer = direct_answer::impossible;
     if (view.what == net::remote_view::answer::ok && move->remote_base <= view.size &&
         move->total <= view.size - move->remote_base) {
-      switch (make_direct(ctx, *move, view, COPY_WRITE, to.through.bytes != wire::DIRECT_ONLY,
-                          why_not)) {
+      answer =
+          make_direct(ctx, *move, view, COPY_WRITE, to.through.bytes != wire::DIRECT_ONLY, why_not);
+      switch (answer) {
         case direct_answer::made:
           side.write = move;
           return write_way::ready;
@@ -104,16 +118,18 @@ write_way prepare_write(context& ctx, wire::name self, send_side& side) noexcept
           side.plan.began = base::cpu_ticks();
           break;
         case direct_answer::impossible:
+        case direct_answer::peer_ended:
           break;
       }
     }
     // The receiver would only say that it cannot be; why is known here.
     if (ctx.host.gpu_path == attr_gpu_path_t::direct)
-      throw backend_error("gpu_path is direct, but a message of " + std::to_string(move->total) +
-                          " bytes for rank " + std::to_string(move->op.rank) +
-                          " can only go through host memory: " + why_not);
+      throw_not_direct(answer, move->op.rank,
+                       "a message of " + std::to_string(move->total) + " bytes for rank " +
+                           std::to_string(move->op.rank) +
+                           " can only go through host memory: " + why_not);
   } catch (...) {
-    ctx.engine.errors.keep(std::current_exception());
+    keep_error(ctx.engine, move->op.rank);
     // The message fails, and both ends hear of it.
     move->of = &COPY_WRITE;
     ctx.engine.abort(*move);

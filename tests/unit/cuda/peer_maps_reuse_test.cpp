@@ -1,4 +1,10 @@
-// Memory that its owner frees and uses again, and records that say so late.
+// Memory that its owner frees and uses again, or whose owner has ended, and records that say so
+// late.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
 #include "tests/unit/cuda/peer_fixture.hpp"
 
 namespace lci::cuda {
@@ -164,6 +170,45 @@ TEST_F(peer_maps_reuse_test, map__record_rewritten_while_the_descriptor_is_fetch
     *rewritten ^= std::byte{1};
     rewritten = here.view + user_side::SEEN - 1;  // something else
     EXPECT_TRUE(here.map(what)) << "that was no property of the memory: " << here.why;
+    tell(fd);
+  });
+}
+
+// Its memory may be another's later: nothing of it is remembered.
+TEST_F(peer_maps_reuse_test, map__of_a_process_that_ends_or_has_ended_says_so) {
+  run_both(&offer_one_of_each, [&](int fd) {
+    static int fetches;
+    fetches = 0;
+    accelerator_options ending;
+    ending.calls.open_process = system_descriptor_calls().open_process;
+    ending.calls.fetch = [](int, int) {
+      ++fetches;
+      errno = ESRCH;
+      return -1;
+    };
+    const pid_t dead = fork();
+    if (dead == 0) _exit(0);
+    siginfo_t info;
+    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(dead), &info, WEXITED | WNOWAIT), 0);
+    user_side here(fd, child_);
+    mem::peer_range legacy = here.receive();
+    mem::peer_range vmm = here.receive();
+    std::string why;
+    accelerator late(here.d, here.pointers, here.arena, ending);
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(late.map(vmm, 0, why).has_owner_ended()) << why;
+    EXPECT_EQ(fetches, 2);
+    // An IPC handle that the driver does not know: the process lives, has ended, was waited for.
+    legacy = here.forge(legacy, [](share_record& r) {
+      r.ticket.handle = {};
+      ++r.ticket.id.buffer_id;
+    });
+    const mem::mapped_memory none = here.map(legacy);
+    EXPECT_FALSE(none || none.has_owner_ended());
+    here.acc.forget(PEER);
+    legacy.pid = dead;
+    EXPECT_TRUE(here.map(legacy).has_owner_ended()) << here.why;
+    waitpid(dead, nullptr, 0);
+    EXPECT_TRUE(here.map(legacy).has_owner_ended()) << here.why;
     tell(fd);
   });
 }

@@ -367,7 +367,7 @@ mem::mapped_memory fake_gpu::map(const mem::peer_range& what, int device, std::s
   if (device < 0 || what.pid == 0) end("map() without a device or a process");
   if (how_.refuses_map || record.check != what.check || !is_inside) {
     why_not = "the fake GPU maps nothing of it";
-    return {};
+    return how_.has_owner_ended ? mem::mapped_memory::of_ended_process() : mem::mapped_memory();
   }
   ++mapped_;
   return {reinterpret_cast<std::byte*>(what.address), this, &fake_gpu::release, how_.is_shared};

@@ -55,8 +55,8 @@ class fake_gpu final : public mem::accelerator {
     std::uint64_t fail_copy = 0;  // the n-th from now on fails; 0: none
     std::size_t fail_size = 0;    // all copies of so many bytes fail; 0: none
     bool refuses_share = false;
-    bool refuses_map = false;
-    bool is_shared = false;  // with the peers' processes
+    bool refuses_map = false, has_owner_ended = false;  // the second: because of that
+    bool is_shared = false;                             // with the peers' processes
     bool refuses_flags = false;
     bool refuses_pin = false;
     bool refuses_atomics = false;

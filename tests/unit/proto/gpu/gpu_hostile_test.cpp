@@ -204,6 +204,28 @@ TEST(gpu_path, direct_to_memory_that_cannot_be_mapped__is_an_error_at_both_ends)
   }
 }
 
+// The network may learn of it later.
+TEST(gpu_path, direct_to_memory_of_a_process_that_has_ended__is_a_failure_of_that_rank) {
+  gpu_options options;
+  options.sim.maps_arenas = true;
+  options.way = lci::attr_gpu_path_t::direct;
+  options.gpu.refuses_map = options.gpu.has_owner_ended = true;
+  gpu_world w(options);
+  for (const verb what : {verb::put, verb::get}) {
+    exchange one(w, what, mem_kind::device, mem_kind::device, 20'000);
+    EXPECT_TRUE(throws_with<lci::peer_failure_error>(
+        [&] { one.start(); }, {"rank 1 is lost", "the fake GPU maps nothing of it"}));
+  }
+  exchange message(w, verb::send, mem_kind::device, mem_kind::device, 20'000);
+  message.start();
+  w.step(50);
+  expect_both_heard(w, message);
+  EXPECT_EQ(w.errors().find("gpu_path"), std::string::npos) << w.errors();
+  EXPECT_NE(w.errors().find("rank 1 is lost"), std::string::npos) << w.errors();
+  w.expect_clean(0);
+  w.expect_clean(1);
+}
+
 TEST(gpu_path, restaging__comes_after_a_refused_mapping_and_leaves_no_registration) {
   gpu_options options;
   options.sim.maps_arenas = true;
