@@ -2,8 +2,14 @@
 // listens: the other side's operations end with a typed error, and nothing is left behind, however
 // often that happens.
 //
-//   transport_kills [rounds]      each round kills a process at every step, on either side
-//   transport_kills STEP URL BUFFER       the process that is killed; with the URL "-" it listens
+//   transport_kills [rounds] [gpu] [leak] [busy]      each round kills a process at every step, on
+//                                                     either side
+//   transport_kills STEP URL MAILBOX BYTES DEVICE       the process that is killed; with the URL
+//                                                       "-" it listens
+//
+// With "gpu" what is written and read lies in GPU memory, the victim's in turn on each of two GPUs
+// if there are two; status 77 where there is none. With "leak" something is kept of each kill: the
+// test must notice. With "busy" the mock's GPU copies nothing while a victim dies.
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -16,13 +22,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
+#include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "lci/buffer.hpp"
 #include "lci/errors.hpp"
 #include "lci/transport.hpp"
+#include "tests/transport/kills_memory.hpp"
 #include "tests/transport/usual_options.hpp"
 
 extern char** environ;
@@ -30,11 +38,15 @@ extern char** environ;
 namespace {
 
 constexpr std::size_t SIZE = 12 << 20;  // three pieces over TCP
+constexpr std::size_t MAIL_SIZE = 1024;
 const char* const STEPS[] = {"connecting",       "connected",          "a write is posted",
                              "a write is done",  "a key is asked for", "a read is under way",
                              "being written to", "being read",         "all is done"};
 constexpr int STEP_COUNT = sizeof STEPS / sizeof STEPS[0];
 
+using transport_test::belongings;
+using transport_test::busy_gpu;
+using transport_test::shared_place;
 using transport_test::usual;
 using clock = std::chrono::steady_clock;
 
@@ -64,26 +76,32 @@ void meet(lci::transport& one, int step, const char* url) {
   one.wait_connected();
 }
 
+// What the one that survives tells its victims: the place of their names, and of the bytes that
+// they write and read.
+struct names {
+  std::string mailbox, bytes;
+};
+
 // Writes the name of its own memory into the mailbox of the one that survives, which then writes
 // and reads there.
-int victim(int step, const char* url, const char* text) {
+int victim(int step, const char* url, const names& there, int device) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // one that listens would wait for others for ever
-  std::vector<char> bytes(SIZE, 'v');
-  lci::memory memory(bytes.data(), SIZE);
-  const lci::remote_buffer there = lci::remote_buffer::parse(text);
+  shared_place mail(MAIL_SIZE, lci::buffer::HOST), bytes(SIZE, device);
+  const lci::remote_buffer mailbox = lci::remote_buffer::parse(there.mailbox);
+  const lci::remote_buffer target = lci::remote_buffer::parse(there.bytes);
   lci::transport one(usual());
   meet(one, step, url);
   die_at(step, 1);
-  const std::string name = memory.remote().to_string();
-  std::memcpy(bytes.data(), name.c_str(), name.size() + 1);
-  const lci::transfer mailbox = one.write(memory.view(0, 1024), there.slice(0, 1024), true, 1);
+  const std::string name = bytes.memory().remote().to_string();
+  std::memcpy(mail.bytes(), name.c_str(), name.size() + 1);
+  const lci::transfer letter = one.write(mail.memory().view(), mailbox, true, 1);
   die_at(step, 2);
-  mailbox.get();
+  letter.get();
   die_at(step, 3);
-  const lci::transfer large = one.write(memory.view(), there);
+  const lci::transfer large = one.write(bytes.memory().view(), target);
   one.process();
   die_at(step, 4);
-  const lci::transfer back = one.read(memory.view(), there);
+  const lci::transfer back = one.read(bytes.memory().view(), target);
   one.process();
   die_at(step, 5);
   one.wait_for_write();
@@ -101,9 +119,11 @@ int victim(int step, const char* url, const char* text) {
 int deaths[2];
 
 // urls: where one that listens says its URL; -1: it does not.
-pid_t start(const char* self, int step, const std::string& url, const std::string& text, int urls) {
-  const std::string number = std::to_string(step);
-  const char* const args[] = {self, number.c_str(), url.c_str(), text.c_str(), nullptr};
+pid_t start(int step, int device, const std::string& url, const names& texts, int urls) {
+  const std::string number = std::to_string(step), where = std::to_string(device);
+  const char* const args[] = {
+      "transport_kills",   number.c_str(), url.c_str(), texts.mailbox.c_str(),
+      texts.bytes.c_str(), where.c_str(),  nullptr};
   pid_t child = -1;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -123,10 +143,10 @@ pid_t start(const char* self, int step, const std::string& url, const std::strin
 }
 
 // Starts one that listens, and hears where.
-pid_t start_listener(const char* self, int step, const std::string& text, std::string& url) {
+pid_t start_listener(int step, int device, const names& texts, std::string& url) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
-  const pid_t child = start(self, step, "-", text, ends[1]);
+  const pid_t child = start(step, device, "-", texts, ends[1]);
   ::close(ends[1]);
   for (char c = 0; ::read(ends[0], &c, 1) == 1 && c != '\n';) url += c;
   ::close(ends[0]);
@@ -159,23 +179,6 @@ void print_times() {
                   all[all.size() * 99 / 100], all.back());
     }
   }
-}
-
-int count_of(const char* folder) {
-  int n = 0;
-  for ([[maybe_unused]] const auto& one : std::filesystem::directory_iterator(folder)) ++n;
-  return n;
-}
-// Of files and shared memory; what has no name is of malloc, or of a sanitizer. A library may be
-// loaded at any time, and stays.
-int mappings_now() {
-  std::ifstream in("/proc/self/maps");
-  int n = 0;
-  for (std::string line; std::getline(in, line);) {
-    const bool is_library = line.ends_with(".so") || line.find(".so.") != std::string::npos;
-    n += line.find('/') != std::string::npos && !is_library;
-  }
-  return n;
 }
 
 // Empty, or what is wrong.
@@ -211,16 +214,22 @@ bool has_mail(lci::transport& one) {
   }
 }
 
+// Whether the survivor's GPU is slower than its patience with one that has died.
+bool is_gpu_busy = false;
+// These have waited for the survivor's first write, and do not need its GPU any more.
+bool has_been_written_to(int step) { return step == 6 || step == 7; }
+
 // Makes progress until the victim is dead and known to be, and every transfer has ended.
-std::string survive(pid_t child, lci::transport& one, side of, int step, std::vector<char>& bytes,
-                    lci::memory& memory, bool& was_killed) {
+std::string survive(pid_t child, lci::transport& one, side of, int step, const shared_place& mail,
+                    const lci::memory& memory, bool& was_killed) {
   std::vector<lci::transfer> all;
   bool is_dead = false, was_there = false;
+  std::optional<busy_gpu> busy;
   clock::time_point known{};  // since when nothing is left to hear
   const auto limit = clock::now() + std::chrono::minutes(2);
   for (int quiet = 0; clock::now() < limit;) {
     if (has_mail(one)) {
-      const auto there = lci::remote_buffer::parse(bytes.data());
+      const auto there = lci::remote_buffer::parse(mail.bytes());
       // It may be dead by now: then a post says so.
       try {
         for (int i = 0; i < 8 && !one.peers().empty(); ++i) {
@@ -231,6 +240,8 @@ std::string survive(pid_t child, lci::transport& one, side of, int step, std::ve
       } catch (const lci::peer_failure_error&) {
       }
     }
+    if (is_gpu_busy && has_been_written_to(step) && !busy && !all.empty() && all.front().is_done())
+      busy.emplace(child);
     const bool did = one.process();
     was_there = was_there || !one.peers().empty();
     int status = 0;
@@ -263,21 +274,26 @@ std::string survive(pid_t child, lci::transport& one, side of, int step, std::ve
 // One kill after the other, of both sides.
 class kills {
  public:
-  explicit kills(const char* self) : self_(self), url_(listener_.bind()) {}
-  void kill(side of, int step) {
-    const std::string text = memory_.remote().to_string();
+  // gpus: 0 for host memory.
+  kills(int gpus, bool leaks)
+      : gpus_(gpus), leaks_(leaks), bytes_(SIZE, device()), url_(listener_.bind()) {}
+  void kill(side of, int step, int round) {
+    const names texts{mail_.memory().remote().to_string(), bytes_.memory().remote().to_string()};
+    // Each GPU has been a victim's, on either side, after the first round.
+    const int device_there = device(step + round + static_cast<int>(of));
     bool was_killed = false;
     std::string problem;
     if (of == side::caller) {
-      const pid_t child = start(self_, step, url_, text, -1);
-      problem = survive(child, listener_, of, step, bytes_, memory_, was_killed);
+      const pid_t child = start(step, device_there, url_, texts, -1);
+      problem = survive(child, listener_, of, step, mail_, bytes_.memory(), was_killed);
     } else {
       lci::transport caller(usual());
       std::string url;
-      const pid_t child = start_listener(self_, step, text, url);
+      const pid_t child = start_listener(step, device_there, texts, url);
       caller.connect(url);
-      problem = survive(child, caller, of, step, bytes_, memory_, was_killed);
+      problem = survive(child, caller, of, step, mail_, bytes_.memory(), was_killed);
     }
+    if (leaks_) kept_.emplace_back(1, device());
     if (problem.empty() && was_killed) return;
     if (problem.empty()) problem = "it has ended by itself";
     std::printf("%s killed when %s: %s\n", SIDES[static_cast<int>(of)], STEPS[step],
@@ -287,42 +303,54 @@ class kills {
   int wrong() const { return wrong_; }
 
  private:
-  const char* const self_;
-  std::vector<char> bytes_ = std::vector<char>(SIZE);
-  lci::memory memory_{bytes_.data(), SIZE};
+  int device(int n = 0) const { return gpus_ == 0 ? lci::buffer::HOST : n % gpus_; }
+
+  const int gpus_;
+  const bool leaks_;
+  shared_place mail_{MAIL_SIZE, lci::buffer::HOST}, bytes_;
   lci::transport listener_{usual()};
   const std::string url_;
+  std::deque<shared_place> kept_{};
   int wrong_ = 0;
 };
+
+// Bytes of GPU memory, some of which the driver may take for itself while it runs: less than the
+// memory of one victim that stays mapped.
+constexpr long long ALLOWED = SIZE - 1;
+
+int survivor(int rounds, int gpus, bool leaks) {
+  if (::pipe2(deaths, O_CLOEXEC) != 0) std::abort();
+  kills all(gpus, leaks);
+  const auto one_round = [&all](int round) {
+    for (const side of : {side::caller, side::listener})
+      for (int step = 0; step < STEP_COUNT; ++step) all.kill(of, step, round);
+  };
+  one_round(0);  // opens what is kept
+  const belongings before(gpus);
+  for (int round = 1; round <= rounds; ++round) one_round(round);
+  const belongings after(gpus, before.free() - ALLOWED);
+  std::printf("%d kills, %d wrong\n", 2 * (rounds + 1) * STEP_COUNT, all.wrong());
+  const bool has_leaked = after.has_leaked_since(before, ALLOWED);
+  print_times();
+  return all.wrong() == 0 && !has_leaked ? 0 : 1;
+}
 
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc == 4) return victim(std::atoi(argv[1]), argv[2], argv[3]);
+  if (argc == 6) return victim(std::atoi(argv[1]), argv[2], {argv[3], argv[4]}, std::atoi(argv[5]));
+  const auto is_asked = [&](const char* what) {
+    return std::any_of(argv + 1, argv + argc,
+                       [=](const char* one) { return !std::strcmp(one, what); });
+  };
   std::string why_not;
-  if (!lci::transport::supported(&why_not)) {
+  if (!lci::transport::supported(&why_not) || (is_asked("gpu") && !lci::gpu_available(why_not))) {
     std::printf("skipped: %s\n", why_not.c_str());
     return 77;
   }
-  const int rounds = argc > 1 ? std::atoi(argv[1]) : 3;
-  if (::pipe2(deaths, O_CLOEXEC) != 0) std::abort();
-  kills all(argv[0]);
-  int descriptors = 0, mappings = 0;
-  for (int round = 0; round <= rounds; ++round) {
-    for (const side of : {side::caller, side::listener})
-      for (int step = 0; step < STEP_COUNT; ++step) all.kill(of, step);
-    // The first round opens what is kept.
-    if (round != 0) continue;
-    descriptors = count_of("/proc/self/fd");
-    mappings = mappings_now();
-  }
-  const int more = count_of("/proc/self/fd") - descriptors;
-  const int more_mappings = mappings_now() - mappings;
-  std::printf(
-      "%d kills, %d wrong, %d descriptors and %d mappings more than after the first round\n",
-      2 * (rounds + 1) * STEP_COUNT, all.wrong(), more, more_mappings);
-  print_times();
-  return all.wrong() == 0 && more == 0 && more_mappings == 0 ? 0 : 1;
+  const int gpus = is_asked("gpu") ? std::min(lci::gpu_count(), 2) : 0;
+  is_gpu_busy = is_asked("busy");
+  return survivor(argc > 1 ? std::atoi(argv[1]) : 3, gpus, is_asked("leak"));
 } catch (const std::exception& e) {
   std::printf("transport_kills: %s\n", e.what());
   return 1;
