@@ -43,8 +43,9 @@ target find_target(const net_post_args& a) {
 }
 
 void check_short(const net_post_args& a, const target& to) {
-  const std::size_t limit =
-      std::min(to.end.device.context.attr.max_inject_size, to.raw.longest_whole(a.rank));
+  // Some are copied into a packet.
+  const std::size_t limit = std::min({to.end.device.context.attr.max_inject_size,
+                                      to.raw.longest_whole(a.rank), to.raw.pool().payload_size()});
   if (a.size > limit)
     throw argument_error("size " + std::to_string(a.size) +
                          " is more than a short operation carries: at most " +
