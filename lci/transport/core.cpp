@@ -164,7 +164,7 @@ bool core::is_lost_locked() const {
 
 void core::throw_lost_locked() const {
   throw peer_failure_error(
-      std::max(next_number_ - 1, 0),
+      last_number_,
       "the transport has no peer: " + (is_closed_ ? std::string("it is closed") : last_why_));
 }
 

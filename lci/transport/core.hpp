@@ -127,6 +127,7 @@ class core final : public link_owner, public std::enable_shared_from_this<core> 
   std::string url_;
   bool is_closed_ = false;
   std::exception_ptr last_problem_;  // of the last link that has ended; null: orderly
+  int last_number_ = 0;              // of the peer that ended last
   std::string last_why_;
   std::shared_ptr<link> called_;  // by the last connect(); null: it was connected
   std::exception_ptr refused_;    // why that came to nothing; null: it did not

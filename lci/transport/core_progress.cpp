@@ -46,6 +46,7 @@ void core::drop_ended_locked() {
   std::erase_if(links_, [&](const auto& one) {
     if (one->now() != link::state::closed) return false;
     last_problem_ = one->problem();
+    last_number_ = one->number();
     last_why_ = one->text_of_end();
     if (one == called_) {
       refused_ = one->problem();
@@ -58,7 +59,7 @@ void core::drop_ended_locked() {
   if (is_lost_locked()) {
     for (const auto& one : note_waiters_)
       one->end(
-          std::make_exception_ptr(peer_failure_error(next_number_ - 1, "next_write: " + last_why_)),
+          std::make_exception_ptr(peer_failure_error(last_number_, "next_write: " + last_why_)),
           calls_);
     note_waiters_.clear();
   }

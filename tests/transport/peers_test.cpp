@@ -253,6 +253,26 @@ TEST(peers, closed_by_this_side__not_accepted_any_more) {
   EXPECT_FALSE(a.accept().is_valid());
 }
 
+// An error without a peer of its own is about the one that ended last, not the one that came last.
+TEST(peers, all_end__the_last_one_is_named) {
+  lci::transport a(usual()), b(usual()), c(usual());
+  const int first = c.connect(a.bind()).number();
+  c.connect(b.bind());
+  ASSERT_TRUE(run({&a, &b, &c}, [&] { return c.peers().size() == 2 && c.connected(); }));
+  b.close();
+  ASSERT_TRUE(run({&a, &c}, [&] { return c.peers().size() == 1; }));
+  a.close();
+  ASSERT_TRUE(run({&c}, [&] { return c.peers().empty(); }));
+  try {
+    c.wait_for_write(0, nullptr);
+    ADD_FAILURE() << "there is no peer";
+  } catch (const lci::peer_failure_error& e) {
+    EXPECT_EQ(e.failed_rank(), first);
+    EXPECT_NE(std::string(e.what()).find("peer " + std::to_string(first)), std::string::npos)
+        << e.what();
+  }
+}
+
 TEST(peers, kept_beyond_their_transport) {
   lci::transport::peer of_caller, of_listener;
   {
