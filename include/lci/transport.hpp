@@ -75,6 +75,7 @@ class LCI_PUBLIC transport {
   /// @param url  what bind() returned on the other side
   /// @return the peer
   /// @throws lci::argument_error  not a URL of bind()
+  /// @throws lci::backend_error  the system has no descriptor left, for example
   peer connect(const std::string& url);
   /// The next peer that has connected to bind()'s URL. Peers that have closed meanwhile are
   /// skipped.

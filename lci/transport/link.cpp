@@ -90,10 +90,16 @@ std::string link::text_of_end(const std::string& why, bool is_orderly) const {
 void link::end(const std::exception_ptr& problem, const std::string& why) noexcept {
   if (state_ == state::closed) return;
   state_ = state::closed;
-  why_ = in_own_words(why);
-  const auto lost =
-      std::make_exception_ptr(peer_failure_error(number_, text_of_end(why_, problem == nullptr)));
-  problem_ = is_of_peer(problem) ? lost : in_own_words(problem);
+  std::exception_ptr lost = problem;
+  try {
+    why_ = in_own_words(why);
+    lost =
+        std::make_exception_ptr(peer_failure_error(number_, text_of_end(why_, problem == nullptr)));
+    problem_ = is_of_peer(problem) ? lost : in_own_words(problem);
+  } catch (const std::bad_alloc&) {  // then as it is
+    if (lost == nullptr) lost = std::current_exception();
+    problem_ = problem;
+  }
   log::info("transport", "peer %d: closed: %s", number_, why_.c_str());
   if (problem_ == nullptr) tell_last();
   std::vector<std::shared_ptr<operation>> all(queue_.begin(), queue_.end());

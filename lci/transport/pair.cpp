@@ -334,8 +334,12 @@ std::string pair::in_step(const std::string& why) const {
 
 void pair::fail(const std::exception_ptr& problem, const std::string& why, bool is_told) noexcept {
   if (step_ == step::closed) return;
-  why_ = without_job(why, me_);
-  problem_ = without_job(problem, me_);
+  try {
+    why_ = without_job(why, me_);
+    problem_ = without_job(problem, me_);
+  } catch (const std::bad_alloc&) {  // then in the words of a job
+    problem_ = problem;
+  }
   if (is_told && stream_) {
     try {
       stream_->put(frame_type::failure, std::string_view(why_).substr(0, 1024));
@@ -356,8 +360,8 @@ void pair::peer_failed(const std::string& why) {
 }
 
 void pair::peer_refused(const std::string& said) {
-  if (step_ == step::connected) return peer_failed("it said: " + said);
-  const std::string text = in_step("the peer said: " + said);
+  if (step_ == step::connected) return peer_failed("it said: \"" + said + '"');
+  const std::string text = in_step("the peer said: \"" + said + '"');
   fail(std::make_exception_ptr(backend_error(text)), text, false);
 }
 
@@ -379,7 +383,9 @@ void pair::expect_more(bool more) noexcept {
 bool pair::has_peer_ended() const noexcept { return runtime_->has_peer_ended(); }
 
 void pair::expire() {
-  if (now() == state::connecting) peer_failed("it was not done within the time limit (timeout_s)");
+  if (now() == state::connecting)
+    peer_failed("it was not done within timeout_s, " + std::to_string(owner_->options().timeout_s) +
+                " s");
 }
 
 void pair::end_owner() noexcept {

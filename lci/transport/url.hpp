@@ -46,7 +46,8 @@ struct socket_address {
   sockaddr_storage bytes{};
   socklen_t size = 0;
 };
-// Throws argument_error for what is no number, and for a wildcard: no peer could call it.
+// Throws argument_error for text that is not a numeric address, and for a wildcard: no peer could
+// call it.
 socket_address address_of(const std::string& text, int port);
 
 }  // namespace lci::transports

@@ -48,10 +48,12 @@ std::exception_ptr without_job(const std::exception_ptr& problem, int me) {
   if (problem == nullptr) return nullptr;
   try {
     std::rethrow_exception(problem);
-  } catch (const peer_failure_error& e) {
-    return std::make_exception_ptr(peer_failure_error(e.failed_rank(), without_job(e.what(), me)));
   } catch (const std::runtime_error& e) {
     const std::string text = without_job(e.what(), me);
+    if (typeid(e) == typeid(peer_failure_error)) {
+      const int rank = static_cast<const peer_failure_error&>(e).failed_rank();
+      return std::make_exception_ptr(peer_failure_error(rank, text));
+    }
     if (typeid(e) == typeid(argument_error)) return std::make_exception_ptr(argument_error(text));
     if (typeid(e) == typeid(backend_error)) return std::make_exception_ptr(backend_error(text));
     if (typeid(e) == typeid(std::runtime_error))

@@ -8,8 +8,8 @@
 
 namespace lci::transports {
 
-// The text in the words of a transport; me: the rank of this side. That the other is lost is left
-// out at the start: the caller says it.
+// The text in the words of a transport; me: the rank of this side. Removes "rank N is lost: " from
+// the start, because the caller says it.
 std::string without_job(std::string_view text, int me);
 // The same error with such a text. One of a type that only some callers know stays as it is.
 std::exception_ptr without_job(const std::exception_ptr& problem, int me);
