@@ -24,10 +24,6 @@ domain_handle open_domain(fid_fabric* on, const candidate& chosen) {
 
 using net::connected::MAX_SEND;
 
-// The protocols' own messages take a few hundred bytes; with less than this per message nobody
-// would be served well.
-constexpr std::size_t LEAST_SEND = 4096;
-
 // Of one operation over TCP. What is under way at once is in the sockets' buffers: where it is more
 // than the caches of the cores hold, each byte comes from further away
 // (docs/decisions/0054-pieces-over-tcp.md).
@@ -40,13 +36,13 @@ net::capabilities capabilities_of(const candidate& chosen, std::size_t head,
   const std::size_t limit = info.tx_attr->inject_size;
   // What is not injected after all, or goes to this rank itself, is copied into one packet.
   const std::size_t longest = info.ep_attr->max_msg_size;
-  if (longest < LEAST_SEND + head)
+  if (longest < MAX_SEND + head)
     throw backend_error("ofi: " + chosen.name() + " sends at most " + bytes_text(longest) +
-                        " at once, " + bytes_text(LEAST_SEND + head) + " are needed");
-  caps.max_send = std::min(MAX_SEND, longest - head);
-  caps.max_inject = std::max(
-      LEAST_INJECT,
-      std::min({config.max_inject_wanted, limit > head ? limit - head : 0, caps.max_send}));
+                        " at once, " + bytes_text(MAX_SEND + head) + " are needed");
+  caps.max_inject =
+      std::max(LEAST_INJECT,
+               std::min({config.max_inject_wanted, limit > head ? limit - head : 0, MAX_SEND}));
+  caps.max_send = MAX_SEND;
   caps.max_rma = std::min<std::size_t>(longest, std::size_t{1} << 40);
   if (goes_over_tcp(info)) caps.best_rma = TCP_PIECE;
   caps.write_with_immediate = has_write_data(info);
