@@ -116,7 +116,7 @@ BENCHMARK(mutex__lock_and_unlock);
 
 void packet_pool__get_and_put(benchmark::State& state) {
   static lci::mem::arena arena;
-  static lci::mem::packet_pool pool(arena, 8192, 4096);
+  static lci::mem::packet_pool pool(arena, 8320, 4096);
   for (auto _ : state) {
     lci::mem::packet* p = pool.get();
     benchmark::DoNotOptimize(p);
@@ -128,7 +128,7 @@ BENCHMARK(packet_pool__get_and_put)->ThreadRange(1, 2);
 // More than a cache holds: every magazine travels to the store and back.
 void packet_pool__through_the_store(benchmark::State& state) {
   lci::mem::arena arena;
-  lci::mem::packet_pool pool(arena, 8192, 4096);
+  lci::mem::packet_pool pool(arena, 8320, 4096);
   std::vector<lci::mem::packet*> held(256);
   for (auto _ : state) {
     for (auto*& p : held) p = pool.get();

@@ -192,7 +192,7 @@ class net_post_sends_x
   net_post_sends_x(int rank, void* buffer, size_t size) : net_out_operation(rank, buffer, size) {}
 };
 
-/// Sends from a registered buffer. A message that is too long for the network (of 8128 bytes or
+/// Sends from a registered buffer. A message that is too long for the network (of 8256 bytes or
 /// more over verbs and libfabric, of 64 KiB or more over shared memory) is copied and goes in
 /// pieces: net_poll_cq() sends them, so the sender polls until its entry; until then further sends
 /// to that rank return retry. It throws lci::argument_error, which names the limit, if it is in GPU

@@ -37,7 +37,7 @@ enum class kind : std::uint8_t {
   engine,      // number: collectives begun on this engine
   busy,        // name: could not be looked at now
   turn         // number: large active messages that wait for their turn here; rank of the sender;
-               // size: of all of them
+               // size: bytes of all of them
 };
 
 // What a message's sender does, and how far this rank is with the peer that a record names. None of

@@ -8,8 +8,7 @@
 namespace interface_test {
 namespace {
 
-// bcopy_1: by a packet where the network takes so much, else by a rendezvous.
-enum class path { inject, bcopy, eager, bcopy_1, rendezvous };
+enum class path { inject, bcopy, eager, rendezvous };
 enum class target { self, next };
 
 struct setting {
@@ -23,7 +22,6 @@ struct setting {
 path path_of(const setting& s, bool may_rendezvous) {
   const std::size_t size = bytes(s.size);
   if (size > world().bcopy && !may_rendezvous) return path::eager;
-  if (s.size == size_at::bcopy_1 && !s.registered) return path::bcopy_1;
   if (size > world().bcopy) return path::rendezvous;
   if (size <= world().inject && s.semantic == lci::comp_semantic_t::memory) return path::inject;
   return s.registered ? path::eager : path::bcopy;
@@ -31,9 +29,6 @@ path path_of(const setting& s, bool may_rendezvous) {
 
 bool answers_done(const setting& s, path p) {
   return p == path::inject || (p == path::bcopy && s.semantic == lci::comp_semantic_t::memory);
-}
-bool may_answer_done(const setting& s, path p) {
-  return p == path::bcopy_1 && s.semantic == lci::comp_semantic_t::memory;
 }
 
 std::string describe(const testing::TestParamInfo<setting>& info) {
@@ -79,9 +74,7 @@ class answers : public testing::TestWithParam<setting> {
 
   // The answer is the table's, and a signal follows if and only if it is posted.
   void expect_answer(const lci::status_t& status, path p, lci::comp_t cq) {
-    expect_answer(status,
-                  may_answer_done(GetParam(), p) ? status.is_done() : answers_done(GetParam(), p),
-                  cq);
+    expect_answer(status, answers_done(GetParam(), p), cq);
   }
   void expect_answer(const lci::status_t& status, bool done, lci::comp_t cq) {
     EXPECT_EQ(status.is_done(), done) << status.error.get_str();
@@ -149,7 +142,7 @@ TEST_P(answers, send__before_the_receive) {
   // A message that was there in full is taken by the post itself.
   if (p == path::rendezvous) {
     EXPECT_TRUE(recv.is_posted());
-  } else if (p != path::bcopy_1 && GetParam().to == target::self) {
+  } else if (GetParam().to == target::self) {
     EXPECT_TRUE(recv.is_done());
   }
   expect_received(recv.is_done() ? recv : pop(received), this);

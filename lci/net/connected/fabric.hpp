@@ -24,7 +24,7 @@ inline const fabric_config& checked(const fabric_config& config, const char* net
                         ": a fabric needs an address book, an arena and a table of regions");
   return config;
 }
-// What fits a receive of the default `packet_size`: 8 KiB and the head of a message.
+// 8 KiB and room for the head of a message; receives are as long.
 inline constexpr std::size_t MAX_SEND = 8192 + base::CACHE_LINE;
 
 // Driver, derived from this, has config(), memory(), keys(), calls(), devices() and

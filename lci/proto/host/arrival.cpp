@@ -121,14 +121,11 @@ net::verdict arrival_sink::deliver_any_am(comp_impl_t& to, const net::arrival& f
       signal(to, from.rank, tag, const_cast<std::byte*>(data), size);
       return net::verdict::kept;
     }
-    mem::packet* packet = take_packet_at_hand();
-    if (packet == nullptr) packet = host_.engine.pool.get();
-    if (packet == nullptr) return net::verdict::deferred;
-    if (!is_for_packet(host_.engine.pool, size)) [[unlikely]] {
-      // From the spare bytes of a packet, or a peer has larger packets than ours: fall through to
-      // the allocator.
-      host_.engine.pool.put(packet);
-    } else {
+    // Else a peer has larger packets than ours.
+    if (is_for_packet(host_.engine.pool, size)) [[likely]] {
+      mem::packet* packet = take_packet_at_hand();
+      if (packet == nullptr) packet = host_.engine.pool.get();
+      if (packet == nullptr) return net::verdict::deferred;
       base::copy_small(packet->payload(), data, size);
       const mem::packet_hand hand(packet);
       signal(to, from.rank, tag, packet->payload(), size);
