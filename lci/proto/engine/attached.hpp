@@ -1,8 +1,8 @@
 // Code from above the protocols that takes part in the progress of one device while it is there.
-// Callers: the engine, which polls; who attaches it, one at a time. Threads: attach() and detach()
-// any but those inside of poll(). Always true: while nothing is attached a round of progress has no
-// instruction for it, since it does not count as something to look at; after detach() nobody is
-// inside.
+// Callers: the engine, which polls; the code that attaches it, one at a time. Threads: attach() and
+// detach() any but those inside of poll(). Always true: while nothing is attached a round of
+// progress has no instruction for it, since it does not count as something to look at; after
+// detach() no thread is inside.
 #pragma once
 
 #include <mutex>

@@ -1,8 +1,8 @@
 // Operations that lci accepted and the network has not: in order per rank, handed on by progress.
 // Owned by a post queue. Threads: shared; pending() is one relaxed load while nothing waits. Always
-// true: an entry leaves the queue only after the network has taken it, so that nobody overtakes it.
-// What the protocols say by themselves finds a place also where memory is short: some entries are
-// made before they are needed.
+// true: an entry leaves the queue only after the network has taken it, so that nothing overtakes
+// it. What the protocols say by themselves finds a place also where memory is short: some entries
+// are made before they are needed.
 #pragma once
 
 #include <array>

@@ -22,7 +22,7 @@ class control_dispatch {
   void add(wire::kind of, To& to) noexcept {
     rows_[static_cast<std::size_t>(of)] = {&call<Body, Handle, To>, &to};
   }
-  // False: nobody takes it. Throws std::bad_alloc: nothing has changed.
+  // False: it has no handler, or none that fits. Throws std::bad_alloc: nothing has changed.
   bool handle(const net::arrival& message, net::verdict& answer) const {
     const auto number = static_cast<std::size_t>(wire::kind_of(message.imm));
     const row* const found = number < wire::KINDS ? &rows_[number] : nullptr;

@@ -37,7 +37,7 @@ void core::give_back(void* buffer, allocator_base_t* from) noexcept {
   if (from != nullptr) {
     try {
       from->deallocate(buffer);
-    } catch (...) {  // lost, as nobody is there to be told
+    } catch (...) {  // lost, as there is no caller to be told
     }
   } else if (mem::packet* const p = mem::packet_pool::held(arena, buffer); p != nullptr) {
     mem::release_packet(arena, p);
@@ -84,7 +84,7 @@ bool core::is_unmet(int rank) noexcept {
     return std::all_of(members_.begin(), members_.end(),
                        [&](const member* one) { return one->has_all_of(rank); });
   };
-  // It may have called before it left, which nobody has looked at.
+  // It may have called before it left, which no thread has looked at.
   return none_may_bring() &&
          std::all_of(members_.begin(), members_.end(),
                      [](member* one) { return one->hear_callers(); }) &&

@@ -43,7 +43,7 @@ class member {
 // Knows of deaths that no network detects.
 class failure_detector {
  public:
-  // From progress, in any thread, now and then: reports who has ended.
+  // From progress, in any thread, now and then: reports which ranks have ended.
   virtual void look() noexcept = 0;
 
  protected:
@@ -71,7 +71,7 @@ class core {
   int max_handler_wait_s = runtime_settings_t().max_handler_wait_s;  // likewise
   // Where active messages that are not delivered in packets get their buffers; not owned.
   std::atomic<allocator_base_t*> allocator;
-  // Gives back the buffer of an active message that nobody will get. from null: it is a packet.
+  // Gives back the buffer of an active message that is not delivered. from null: it is a packet.
   void give_back(void* buffer, allocator_base_t* from) noexcept;
 
   // Something beside networks has to be looked at in every round of progress (or no more, -1).
@@ -90,7 +90,7 @@ class core {
   };
   named_range find_range(wire::name region, std::uint64_t offset, std::size_t size) const noexcept;
 
-  // Not owned; null: there is nobody. Set before the first device is made.
+  // Not owned; null: there is none. Set before the first device is made.
   failure_detector* failures = nullptr;
 
   // Every device, whole, enters itself, and leaves before it ends.
@@ -112,7 +112,7 @@ class core {
   // The same for the devices of one network, which that rank has left.
   bool is_all_in_over(const net::fabric& network, int rank) noexcept;
   // No device is in touch with `rank`, which has left the job, so that nothing of it can come: each
-  // has never met it, or has heard that it left that network. False as well where that is not known
+  // has never met it, or was told that it left that network. False as well where that is not known
   // now.
   bool is_unmet(int rank) noexcept;
 

@@ -30,7 +30,7 @@ class handler_queue {
  public:
   // limit: the greatest depth at which handlers run. Throws std::bad_alloc.
   handler_queue(mem::arena& arena, mem::packet_pool& pool, signaller& signals, int limit);
-  // Who gets messages when it is their turn; before the first one comes.
+  // What gets messages when it is their turn; before the first one comes.
   void set_arrivals(arrivals& to) noexcept { arrivals_ = &to; }
   // What is still here is freed, and said.
   ~handler_queue();
@@ -86,7 +86,7 @@ class handler_queue {
   entry** end_ = &first_;
   entry* spares_ = nullptr;      // for signals
   std::uint64_t runner_ = 0;     // the thread that runs something now, as base::thread_serial()
-  std::uint32_t run_depth_ = 0;  // at which depth; 0: nobody does
+  std::uint32_t run_depth_ = 0;  // at which depth; 0: none does
 };
 
 }  // namespace lci::proto

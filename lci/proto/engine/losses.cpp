@@ -11,7 +11,7 @@ bool losses::entry::is_told_to(std::uint64_t thread) const noexcept {
   return std::find(told.begin(), told.end(), thread) != told.end();
 }
 
-// Threads may come and go for ever. One that is forgotten, or for which there is no memory, hears
+// Threads may come and go for ever. One that is forgotten, or for which there is no memory, is told
 // of it once more.
 void losses::entry::tell(std::uint64_t thread) noexcept {
   if (is_told_to(thread)) return;

@@ -3,8 +3,8 @@
 //
 // Calls that wait compare count() with what begin_wait() answered when they began, so each of them
 // ends, in whatever thread the news came. progress() asks take(): it reports each peer once, in a
-// thread that no waiting call has told before, so that a thread which does nothing but progress
-// hears of it although others wait. With attribute failure_notice `own` it tells only of those that
+// thread that no waiting call has told before, so that a thread which does nothing but progress is
+// told of it although others wait. With attribute failure_notice `own` it tells only of those that
 // were added as due, or called for since. Owned by pending_errors. Threads: shared.
 //
 // Always true: the list only grows, and count() is published after what it counts; take() answers
@@ -48,7 +48,7 @@ class losses {
   // A rank that progress() in the calling thread is to report, failed or not, or NONE.
   int take(bool has_failed) noexcept;
 
-  // take() would answer somebody.
+  // take() would answer a peer.
   bool any() const noexcept { return waiting_.load(std::memory_order_relaxed) != 0; }
   // take() has nothing for the calling thread. False also where that would have to be looked up.
   bool is_silent_here() const noexcept {

@@ -25,11 +25,11 @@ struct transfer;
 
 inline bool is_retry(errorcode_t code) noexcept { return error_t(code).is_retry(); }
 
-// Who asked for an operation and what they will be told when it completes. comp null: nobody waits.
+// Who asked for an operation and what they will be told when it completes. comp null: none waits.
 struct user_side {
   comp_impl_t* comp = nullptr;
   status_t status;
-  bool is_waiter = false;   // comp is a proto::waiter: a call waits, and hears of failures too
+  bool is_waiter = false;   // comp is a proto::waiter: a call waits, and is told of failures too
   bool is_arrival = false;  // of a message: nothing that was posted here
   news what = news::operation;
   std::uint32_t number = 0;  // of the operation, as comp::renewal counts

@@ -45,7 +45,7 @@ class part {
   std::atomic<std::size_t> waiting_{0};
 };
 
-// Who takes messages for completion objects.
+// Takes messages for completion objects.
 class arrivals {
  public:
   // One that has waited for its turn.

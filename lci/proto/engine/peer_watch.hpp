@@ -63,10 +63,10 @@ class peer_watch final : private net::peer_table::subscriber {
   LCI_COLD bool is_all_in(int rank) const noexcept;
   // It has ended, or an operation has failed as if it had.
   LCI_COLD bool is_lost(int rank) noexcept;
-  // Who finds less than all_here may leave the rest to notice(), which comes once more.
+  // A caller that finds less than all_here may leave the rest to notice(), which comes once more.
   LCI_COLD peer_end end_of(int rank) const noexcept;
   // What note_end() was told. Relaxed there and here: it is noted before the rank is reported, and
-  // edges peers.epoch and peers.news bring it to all who ask.
+  // edges peers.epoch and peers.news bring it to all that ask.
   bool has_all_of(int rank) const noexcept {
     return has_all_of_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed);
   }

@@ -49,7 +49,7 @@ void pending_errors::rethrow() {
   {
     const std::lock_guard lock(lock_);
     if (problems_.empty() && !was_problem_lost_) return;
-    // One at a time: each problem reaches somebody.
+    // One at a time: each problem reaches a caller.
     if (!problems_.empty()) {
       first = problems_.front();
       problems_.erase(problems_.begin());

@@ -52,7 +52,7 @@ class pending_errors {
   LCI_COLD void take_away(const std::exception_ptr& problem) noexcept;
   // Throws the oldest problem that was kept, if any.
   LCI_COLD void rethrow();
-  // Throws for progress: a loss, else a problem, if the calling thread is to hear of one.
+  // Throws for progress: a loss, else a problem, if the calling thread is to be told of one.
   LCI_COLD void tell();
   // Reports an entry of `lost` in a call that waits.
   [[noreturn]] LCI_COLD void throw_loss(std::uint32_t number);

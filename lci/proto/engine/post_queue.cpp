@@ -26,7 +26,7 @@ bool post_queue::accept_bytes(int rank, std::uint32_t imm, const void* body,
                               std::size_t size) noexcept {
   if (!log.pending(rank)) {
     const errorcode_t code = end_->send_inline(rank, imm, nullptr, 0, body, size);
-    if (!is_retry(code)) return true;  // sent, or the peer has ended and nobody needs it
+    if (!is_retry(code)) return true;  // sent, or the peer has ended and it is not needed
   }
   engine.expect_leftovers(1);
   if (log.push_message(rank, imm, body, size)) return true;
@@ -90,7 +90,7 @@ LCI_COLD static bool is_all_done(const transfer& move) noexcept {
 void post_queue::start(transfer& move) noexcept {
   errorcode_t code = errorcode_t::done;
   if (engine.watch.has_ended(move.op.rank) && !is_all_done(move)) [[unlikely]] {
-    // A backend may go on refusing what is for a dead peer; nobody would ever end the transfer.
+    // A backend may go on refusing what is for a dead peer; nothing would ever end the transfer.
     move.failed = true;
     return conclude(move);
   }

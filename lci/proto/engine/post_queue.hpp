@@ -48,8 +48,8 @@ class post_queue {
   // Posts the next piece(s) of a transfer. posted: under way; done: finished, the caller ends it;
   // retry: nothing of this piece was posted.
   errorcode_t advance(transfer& move) noexcept;
-  // advance() for a transfer nobody waits for in a call: if refused it is parked and progress goes
-  // on with it.
+  // advance() for a transfer that no call waits for: if refused it is parked and progress goes on
+  // with it.
   void start(transfer& move) noexcept;
   // A transfer has come to its end, in one way or the other: its protocol does what is left to do,
   // and the engine finishes it.

@@ -92,7 +92,7 @@ class progress_engine final : public member, private peer_watch::listener {
   // as posted.
   void finish_later(transfer& move) noexcept;
   void park(transfer& move) noexcept;
-  // Sends a message of the protocols, unless nobody is there any more.
+  // Sends a message of the protocols, unless the peer is not there any more.
   template <class Body>
   void say(int rank, wire::kind what, const Body& body) noexcept {
     if (!watch.has_ended(rank)) control.send_control(rank, what, body);

@@ -86,7 +86,7 @@ void remote_comps::remove(rcomp_t number) {
   const auto known =
       std::find_if(begin, end, [number](const auto& n) { return n.second == number; });
   if (known != end) numbers_.erase(known);
-  // edge rcomp.publish: 0 is nobody.
+  // edge rcomp.publish: 0 is no object.
   r->target.store(0, std::memory_order_release);
 }
 
@@ -117,7 +117,7 @@ rcomp_t remote_comps::add_engine(match_target* match) {
 void remote_comps::remove_engine(rcomp_t first) noexcept {
   const std::lock_guard lock(mutex_);
   std::erase_if(engines_, [first](const match_target* m) { return m->first_rcomp == first; });
-  // edge rcomp.publish: 0 is nobody.
+  // edge rcomp.publish: 0 is no object.
   for (rcomp_t i = 0; i < POLICIES; ++i)
     if (row* r = rows_.find(first + i)) r->target.store(0, std::memory_order_release);
 }

@@ -57,8 +57,8 @@ class remote_comps {
     return engine_target(target, number);
   }
 
-  // Number 0 and those of engines are below. Relaxed: who uses a number of an engine that another
-  // thread is making has no way to know it.
+  // Number 0 and those of engines are below. Relaxed: a thread has no way to know the number of an
+  // engine that another is still making.
   rcomp_t end_of_engines() const noexcept {
     return end_of_engines_.load(std::memory_order_relaxed);
   }

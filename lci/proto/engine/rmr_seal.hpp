@@ -23,7 +23,7 @@ class rmr_seal {
   }
   bool is_set() const noexcept { return (first_ | second_) != 0; }
 
-  // For each put and get, so it is a product of what nobody outside knows rather than a hash: that
+  // For each put and get, so it is a product of what is not known outside rather than a hash: that
   // costs less than remembering which names were looked at.
   std::uint64_t check_of(std::uintptr_t base, std::uint64_t key, int rank) const noexcept {
     __extension__ using wide = unsigned __int128;

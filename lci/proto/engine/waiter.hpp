@@ -69,7 +69,7 @@ class waiter final : public detail::library_comp_t {
   std::exception_ptr why_;  // null while it waits
 };
 
-// The operation of this object, which may be null, will not complete, and nobody else says so: an
+// The operation of this object, which may be null, will not complete, and nothing else says so: an
 // object of the library is told.
 inline void abandon(comp_impl_t* comp) noexcept {
   if (comp != nullptr && comp->attr.comp_type == detail::LIBRARY_COMP)

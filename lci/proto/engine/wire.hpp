@@ -41,7 +41,7 @@ enum class kind : std::uint32_t {
   drop_receive = 15,  // the sender has given up; body drop
   await_flag = 16,    // a GPU will say when its copy is there; body await_flag
   landing = 17,       // a put whose data a GPU brings to host memory of the sender; body landing
-  // 18 was a put that carried its data, which nobody acknowledged
+  // 18 was a put that carried its data, which was not acknowledged
   preposted = 19,      // a receive in GPU memory waits for a message of this key; body preposted
   claim = 20,          // a GPU writes into a pre-posted receive and will say when; body claim
   preposted_end = 21,  // a pre-posted receive was written, or could not be; body preposted_end
@@ -263,7 +263,7 @@ struct atomic {
 static_assert(sizeof(atomic) == 64);
 constexpr bool is_sound(const atomic& body) noexcept { return wqe::is_sound(body.change); }
 
-// What became of it. The word was changed, or compared in vain, only with `done`.
+// What became of it. The word was changed, or found different, only with `done`.
 enum class atomic_result : std::uint32_t {
   done,
   bad_key,        // no such registration, or not any more
@@ -287,7 +287,7 @@ constexpr bool is_sound(const atomic_end& body) noexcept {
 enum class card_matter : std::uint32_t {
   pair = 1,  // make a queue pair for mine, and connect it
   key = 2,   // by which number does your card know that registration?
-  end = 3    // a queue pair that was made for mine is of no use any more; nobody answers
+  end = 3    // a queue pair that was made for mine is of no use any more; there is no answer
 };
 // Where a queue pair is, as the network says it, at most.
 inline constexpr std::size_t CARD_BYTES = 40;
@@ -324,7 +324,7 @@ constexpr bool is_sound(const card_answer& body) noexcept {
 }
 
 struct drop {
-  name whose;                // state of the one who is told
+  name whose;                // state of the side that is told
   std::uint32_t staged = 0;  // 1: a staged state
   std::uint32_t reserved = 0;
 };

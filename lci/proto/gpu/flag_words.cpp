@@ -11,7 +11,7 @@ namespace lci::proto::gpu {
 
 namespace {
 
-// Answers false where nobody can tell: of processes of other machines and of those not visible. A
+// Answers false where it is not known: of processes of other machines and of those not visible. A
 // number that another process has by now says the same.
 bool is_gone(int process) noexcept {
   return process > 0 && kill(process, 0) != 0 && errno == ESRCH;
@@ -63,8 +63,8 @@ bool flag_words::is_time_to_look() noexcept {
   return true;
 }
 
-// That target's process is gone, so nobody but our own GPU and processor writes them: each once,
-// and what they write is here.
+// That target's process has exited, so only our own GPU and processor write them: each once, and
+// what they write is here.
 void flag_words::take_back(int target) noexcept {
   const std::lock_guard lock(lock_);
   flag_word* const words = words_locked();

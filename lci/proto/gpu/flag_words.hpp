@@ -1,8 +1,8 @@
 // Words of host memory that a GPU sets behind its copies, and that the target polls (flags.hpp).
-// They lie in the sender's arena, pinned; the target hears beforehand which one to look at.
+// They lie in the sender's arena, pinned; the target is told beforehand which one to look at.
 // Threads: shared. Always true: a word is free (0), taken by an operation of this process, or owned
 // by the target until that makes it 0. Of a target that has ended we take it back when its process
-// is gone, and not before: one that has merely left, or cannot be reached, may still write it.
+// has exited, and not before: one that has merely left, or cannot be reached, may still write it.
 #pragma once
 
 #include <array>
@@ -27,10 +27,10 @@ class flag_words {
   explicit flag_words(staging_store& store) noexcept : store_(store) {}
   // A word for one news, FLAG_TAKEN. Null: all are taken, or there is no pinned memory.
   flag_word* take() noexcept { return take_for(NOBODY); }
-  // The same for news of which that rank is to be told; where there is none, now and then those are
-  // taken back of which ranks were told that are gone.
+  // The same for news of which that rank is to be told; where there is none, now and then those of
+  // ranks whose process has exited are taken back.
   flag_word* take_for(int target, net::fabric& fabric, const net::peer_table& peers) noexcept;
-  // It was told nobody.
+  // No rank was told of it.
   static void give(flag_word* word) noexcept { word->store(0, std::memory_order_relaxed); }
   std::uint64_t place_of(const flag_word* word) const noexcept;
 

@@ -143,7 +143,7 @@ bool awaited_flags::is_set(int rank, std::uint32_t imm) noexcept {
 
 void awaited_flags::forget(int rank) noexcept {
   erase([rank](const waiting& w) {
-    // Relaxed: poll() reads it once more. Of a copy that has failed nobody is told.
+    // Relaxed: poll() reads it once more. A copy that has failed is not reported.
     return w.rank == rank && w.word->load(std::memory_order_relaxed) != wire::FLAG_SET;
   });
 }

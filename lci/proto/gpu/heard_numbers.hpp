@@ -1,6 +1,6 @@
-// Which numbers of a rising sequence have been heard, if they may come in any order and some never.
+// Which numbers of a rising sequence have arrived, if they may come in any order and some never.
 // Each number says from which one on there is anything to wait for. Threads: single. Always true:
-// is_whole() is true only if all from there up to the greatest one were heard.
+// is_whole() is true only if all from there up to the greatest one have arrived.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,7 @@ namespace lci::proto::gpu {
 
 class heard_numbers {
  public:
-  // Numbers ahead of a missing one that are remembered. What is heard beyond that counts as
-  // missing.
+  // Numbers ahead of a missing one that are remembered. What arrives beyond that counts as missing.
   static constexpr std::uint64_t AHEAD = 64;
 
   // number > since: nothing less than number - since is to be waited for.
@@ -35,7 +34,7 @@ class heard_numbers {
 
   std::uint64_t through_ = 0;  // nothing up to here is missing
   std::uint64_t last_ = 0;     // the greatest one
-  std::uint64_t ahead_ = 0;    // bit i: through_ + 1 + i was heard
+  std::uint64_t ahead_ = 0;    // bit i: through_ + 1 + i has arrived
 };
 
 }  // namespace lci::proto::gpu

@@ -101,7 +101,7 @@ net::verdict payload_arrivals::deliver(comp_impl_t& to, int rank, const std::byt
   return net::verdict::taken;
 }
 
-// What find() has found and nobody uses.
+// A place that find() has found and that is not used.
 void payload_arrivals::give_up_place(const am_place& at) noexcept {
   ctx_.engine.shared.give_back(at.buffer, at.allocator);
 }
@@ -245,7 +245,7 @@ bool payload_arrivals::serve(waiting& first) noexcept {
   return true;
 }
 
-// Small messages are here already; who asks for a rendezvous will not send any more.
+// Small messages are here already; a peer that asks for a rendezvous will not send any more.
 void payload_arrivals::on_peer_ended(int rank) noexcept {
   const std::lock_guard lock(lock_);
   const std::size_t gone = std::erase_if(

@@ -146,7 +146,7 @@ peer_preposted::answer peer_preposted::make(const outgoing& out, const wire::pre
     return answer::unreachable;
   }
   std::uint64_t value = wire::preposted_value(preposted.receiver, wire::PREPOSTED_OPEN);
-  // Relaxed: only who has it is asked; partner is preposted_receives::take_back_locked().
+  // Relaxed: only which side has it is asked; partner is preposted_receives::take_back_locked().
   if (!word->compare_exchange_strong(
           value, wire::preposted_value(preposted.receiver, wire::PREPOSTED_CLAIMED),
           std::memory_order_relaxed)) {

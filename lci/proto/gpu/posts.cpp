@@ -143,7 +143,7 @@ errorcode_t start_on_gpus(context& ctx, staged_transfers& staged, outgoing& out,
 }
 
 // A few bytes of GPU memory for host memory: read by the processor, they are a put from host
-// memory. Nothing: not this way. Only where a lack of packets may be told, for the bytes are gone
+// memory. Nothing: not this way. Only where a lack of packets may be told, for the bytes are lost
 // on return.
 [[gnu::noinline]] std::optional<errorcode_t> put_by_cpu(const context& ctx, outgoing& out) {
   if (!may_go_by_cpu(ctx, out) || out.there.kind != mem::mem_kind::host || out.packet != nullptr ||

@@ -1,7 +1,7 @@
 // What names pre-posted receives, and the numbers under which peers are told of them, for all
 // devices of a runtime: a device that is made with the number of one that has ended continues
-// neither. So what peers remember of that one names nothing, and what they hear of the next one is
-// newer. Threads: any.
+// neither. So what peers remember of that one names nothing, and what they are told of the next one
+// is newer. Threads: any.
 #pragma once
 
 #include <atomic>

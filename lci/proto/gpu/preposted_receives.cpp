@@ -126,7 +126,7 @@ void preposted_receives::publish(int rank, wire::name preposted, match::engine& 
       // Receives of other devices have names of their own, which may be the same.
       return older != nullptr && older->record == value && older->is_public;
     });
-    // Nobody was told, so nobody has it: the receive waits like any other.
+    // No sender was told, so none has it: the receive waits like any other.
     if (!s->is_public) {
       (void)move_locked(*s, preposted_event::taken_back);
       return free_locked(*s);
@@ -170,11 +170,11 @@ void preposted_receives::free_locked(slot& s) noexcept {
   s.record = nullptr;
 }
 
-// True: nobody has claimed it, nobody will, and the slot is free.
+// True: no sender has claimed it, none will, and the slot is free.
 bool preposted_receives::take_back_locked(slot& s) noexcept {
   if (s.state != preposted_state::open) return false;
   std::uint64_t value = wire::preposted_value(name_of(s), wire::PREPOSTED_OPEN);
-  // Relaxed: only who has it is asked; partner is peer_preposted::make().
+  // Relaxed: only which side has it is asked; partner is peer_preposted::make().
   if (!s.word->compare_exchange_strong(value, wire::FLAG_TAKEN, std::memory_order_relaxed))
     return false;
   (void)move_locked(s, preposted_event::taken_back);
@@ -193,7 +193,7 @@ bool preposted_receives::withdraw(receive& record) noexcept {
   if (preposted.generation == 0) return true;
   const std::lock_guard lock(lock_);
   slot* const s = find_locked(-1, preposted);
-  if (s == nullptr) return true;  // its sender is gone
+  if (s == nullptr) return true;  // its sender has ended
   peer_credit& m = credits_[static_cast<std::size_t>(s->plan.rank)];
   if (take_back_locked(*s)) {
     if (m.credit != 0) --m.credit;
@@ -213,9 +213,9 @@ void preposted_receives::bring_home_locked(slot& s) noexcept {
 }
 
 // If the word says that its sender has the receive; what comes is `size` bytes. False: that is not
-// so, or was heard before.
+// so, or was known before.
 bool preposted_receives::begin_locked(slot& s, std::uint64_t size) {
-  // The word is there until a claim was heard.
+  // The word is there until a claim is known.
   const bool is_so = s.word != nullptr && size <= s.plan.user.status.size &&
                      s.word->load(std::memory_order_relaxed) ==
                          wire::preposted_value(name_of(s), wire::PREPOSTED_CLAIMED);

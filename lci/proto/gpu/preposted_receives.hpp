@@ -12,12 +12,12 @@
 // A slot walks the table of preposted_states.hpp.
 //
 // Threads: shared, one short lock each, never held across a message or the user's code. Lock order:
-// this one, then a matching engine's. Always true: who loses the word goes on as if nobody had been
-// told. A peer is told of a receive only if it was told of all that have its key, were posted
-// before and still wait. What it is told is numbered, since what threads send has no order, and
-// says from which number on receives may still be open. It claims only while it has heard all of
-// these up to the last: so receives of one key are used in their order. What it will not hear,
-// since the device that was told has ended, holds nothing up once such a receive is over.
+// this one, then a matching engine's. Always true: the side that loses the word goes on as if no
+// peer had been told. A peer is told of a receive only if it was told of all that have its key,
+// were posted before and still wait. What it is told is numbered, since what threads send has no
+// order, and says from which number on receives may still be open. It claims only while it has got
+// all of these up to the last: so receives of one key are used in their order. What it will not
+// get, since the device that was told has ended, holds nothing up once such a receive is over.
 #pragma once
 
 #include <array>
@@ -59,7 +59,7 @@ class preposted_receives {
   void encourage(int rank) noexcept;
   // Before the record is filed under that key. Sets record.preposted if its sender is to be told.
   void prepare(receive& record, int rank, tag_t tag, rcomp_t rcomp);
-  // Afterwards, when the record may be gone already: tells the sender.
+  // Afterwards, when the record may be free already: tells the sender.
   void publish(int rank, wire::name preposted, match::engine& where);
   // The record has left its engine for a message that arrived, or was never filed. False: a sender
   // has claimed it, and the record is free for its pool.
@@ -87,7 +87,7 @@ class preposted_receives {
   };
   // How many may be told to no use, and were told, by rank.
   struct peer_credit {
-    std::uint8_t credit = 0;  // that may still be told in vain
+    std::uint8_t credit = 0;  // that may still be told to no use
     std::uint8_t asked = 0;   // requests, modulo 256
     std::uint64_t told = 0;   // the last number
   };

@@ -20,7 +20,7 @@ enum class preposted_state : std::uint8_t {
   free           // the slot may be used again
 };
 enum class preposted_event : std::uint8_t {
-  taken_back,  // nobody has claimed it, and nobody will
+  taken_back,  // no sender has claimed it, and none will
   home,        // the record has left its matching engine
   claim,       // the sender says that it writes, or has failed
   over         // the bytes are there, or the sender has failed

@@ -67,7 +67,7 @@ void protocols::deliver(receive& to, const status_t& status, const std::byte* da
 target_way protocols::find_target(wire::name sender, const recv_plan& plan, mem::region& target,
                                   network_key& key, std::string& why_not) {
   const target_way way = gpu::find_target(context_, sender, plan, target, key, why_not);
-  // Who asks for memory that a GPU maps is told of more.
+  // A peer that asks for memory that a GPU maps is told of more.
   if (way == target_way::gpu && plan.what == &POSTED && plan.rank != context_.engine.shared.me)
     preposted_.encourage(plan.rank);
   return way;

@@ -19,7 +19,7 @@ std::optional<mem::region> region_to_share(context& ctx, const recv_plan& plan,
 // See accelerator_hook.
 target_way find_target(context& ctx, wire::name sender, const recv_plan& plan, mem::region& target,
                        network_key& key, std::string& why_not);
-// Whether data may go through host memory. False: gpu_path forbids it, and both ends have heard.
+// Whether data may go through host memory. False: gpu_path forbids it, and both ends were told.
 bool may_stage(context& ctx, wire::name sender, const recv_plan& plan, const std::string& why_not);
 // GPU memory that the network does not handle goes to where the receiver says by a copy engine of
 // ours.

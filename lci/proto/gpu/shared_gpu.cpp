@@ -71,7 +71,7 @@ bool shared_gpu_ways::compare(size_class& c, way measured) noexcept {
     return true;
   }
   if (c.now != c.best) return false;
-  // It has become slow. What the other one takes was measured long ago.
+  // It has become slow. What the other takes was measured long ago.
   of_other.cost = 0;
   c.distance = SHORTEST;
   begin(c, other, STRETCH);

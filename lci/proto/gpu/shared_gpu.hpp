@@ -1,9 +1,9 @@
 // Which way memory goes between two processes that use one GPU: by that GPU, where each copy may
 // wait for the GPU to switch from the other process (some 150 us, whatever the size), or through
 // host memory. Learned from how long they take, per peer, direction and class of sizes: by the GPU
-// until that is slow, then the faster of both, with the other one tried now and then.
+// until that is slow, then the faster of both, with the other tried now and then.
 // Owned by gpu::common. Threads: shared; a short lock.
-// Always true: the same times give the same choices; who is never slow goes by the GPU always; a
+// Always true: the same times give the same choices; what is never slow goes by the GPU always; a
 // way that was given up is tried again, less and less often.
 #pragma once
 
@@ -26,11 +26,11 @@ class shared_gpu_ways {
   static constexpr std::uint64_t SLOW_US = 60, BYTES_PER_US = 100'000;
   // Messages of a stretch that measures a way; the first one is not counted: memory is mapped.
   static constexpr std::uint32_t STRETCH = 4;
-  // Messages by the better way until the other one is tried again: twice as many after each time
-  // in vain.
+  // Messages by the better way until the other is tried again: twice as many each time that it was
+  // no better.
   static constexpr std::uint32_t SHORTEST = 128, LONGEST = 8192;
 
-  // How the next message of at least a byte for `rank` goes. Who is to learn calls enter() first.
+  // How the next message of at least a byte for `rank` goes. To learn, call enter() first.
   way pick(int rank, std::size_t size, bool is_get) const noexcept;
   // The rank's memory is on this GPU too.
   void enter(int rank) noexcept;

@@ -161,7 +161,7 @@ bool staged_transfers::lend_slots(wire::name self, recv_side& s) noexcept {
     ctx_.common.staging.give(set);
     return true;
   }
-  // From here on the state belongs to the code that hears from the peer.
+  // From here on the state belongs to the code that receives from the peer.
   if (is_get)
     ctx_.engine.say(rank, wire::kind::get_request, request);
   else

@@ -11,9 +11,9 @@
 //
 // One per device. Threads: shared; a short lock guards the states, and no copy, message or user's
 // code runs under it. Always true: a transfer ends when nothing copies for it any more, also when
-// its peer has ended, and who has moved it to its end erases it; a piece is accepted once, for the
-// slot that waits for it. A receiver keeps its slots until nothing writes them any more, also when
-// one end has failed: until each was announced or the sender says that it is over.
+// its peer has ended, and the thread that has moved it to its end erases it; a piece is accepted
+// once, for the slot that waits for it. A receiver keeps its slots until nothing writes them any
+// more, also when one end has failed: until each was announced or the sender says that it is over.
 #pragma once
 
 #include <algorithm>
@@ -71,7 +71,7 @@ class staged_transfers {
   // pieces goes on, as does a put that is acknowledged or, before all is in, may be.
   void end_sends_to(int rank, peer_end how) noexcept;
   void end_receives_from(int rank) noexcept;
-  // A piece that the network carries is there, or will not be, which somebody has said or will.
+  // A piece that the network carries is there, or will not be, which is reported elsewhere.
   void arrived(wire::name name, std::uint64_t index, bool ok) noexcept {
     filled(name, index, ok ? "" : "the network lost it", !ok);
   }
@@ -191,7 +191,7 @@ class staged_transfers {
   void complain(int rank, std::string_view error) noexcept;
 
   context& ctx_;
-  base::spinlock lock_;  // guards what the tables hold, and who waits
+  base::spinlock lock_;  // guards what the tables hold, and what waits
   data::slot_table<send_side> sends_;
   data::slot_table<recv_side> recvs_;
   std::list<wire::name> waiting_sends_, waiting_recvs_;  // transfers without slots

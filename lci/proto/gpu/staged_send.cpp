@@ -132,7 +132,7 @@ void staged_transfers::fill(wire::name name, send_side& s, slot_copy& slot) noex
   ctx_.copy(slot);
 }
 
-// The network has put a piece, or will not, which somebody has said or will.
+// The network has put a piece, or will not, which is reported elsewhere.
 static bool tell_filled(transfer& move) noexcept {
   static_cast<staged_transfers*>(move.owner)->arrived(move.local_state, move.piece, true);
   return true;

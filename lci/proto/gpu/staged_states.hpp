@@ -1,6 +1,6 @@
 // The two tables of a staged transfer, which staged.hpp walks. docs/states.md is printed from them.
-// Threads: immutable; a state moves under the lock of its transfers, and who has moved it does what
-// the row says without that lock.
+// Threads: immutable; a state moves under the lock of its transfers, and the thread that has moved
+// it does what the row says without that lock.
 #pragma once
 
 #include <array>

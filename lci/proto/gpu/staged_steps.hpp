@@ -70,7 +70,7 @@ bool staged_transfers::serve(std::list<wire::name>& waiting, data::slot_table<Si
     ctx_.expect_leftovers(-1);
     s = in.find(name);
     if (s == nullptr || has_ended(s->state)) return true;
-    ++s->busy;  // nobody ends it meanwhile
+    ++s->busy;  // it is not ended meanwhile
   }
   const bool got = begin(name, *s);
   staged_action then{};

@@ -44,7 +44,7 @@ stream_op_impl_t* stream_ops::add(const stream_op_impl_t& what) {
   mem::accelerator& gpu = gpus_.use_any();
   const bool captured = gpu.is_captured(what.stream);
   // Over the hand-over: the list is in the order of the streams. Not mutex_: the driver may hold a
-  // call until a stream goes on, which takes somebody who looks.
+  // call until a stream goes on, which takes a thread that looks.
   const std::lock_guard in_order(order_);
   make_room();
   stream_op_impl_t& op = *base::make_live<stream_op_impl_t>();
@@ -89,7 +89,7 @@ void stream_ops::free(stream_op_impl_t* op) {
   const std::lock_guard lock(mutex_);
   if (op->is_freed.exchange(true, std::memory_order_relaxed))
     throw argument_error("free_stream_op: the operation was freed before");
-  // Somebody may be about to run it, perhaps the caller of this.
+  // A thread may be about to run it, perhaps the caller of this.
   if (!is_moving_.load(std::memory_order_relaxed)) end_locked(op);
 }
 
@@ -198,7 +198,7 @@ void stream_ops::sweep() noexcept {
 // Needs mutex_. A freed one goes; a post whose stream has said so starts before, like one that was
 // not captured.
 void stream_ops::end_locked(stream_op_impl_t* op) noexcept {
-  // Relaxed: who starts it looks again.
+  // Relaxed: the thread that starts it looks again.
   if (op->run == nullptr || op->word->load(std::memory_order_relaxed) != TRIGGERED)
     return drop_locked(op, true);
   op->is_captured = false;

@@ -47,7 +47,7 @@ class stream_op_impl_t : public base::live_object<stream_op_impl_t> {
   std::uint64_t runs = 0;        // posts started, or rounds taken
   bool is_captured = false;
   bool is_reported = false;  // of a wait: that its object was freed
-  // While somebody was in advance(), who drops it, or before what its stream has triggered started.
+  // While a thread was in advance(), which drops it, or before what its stream triggered started.
   std::atomic<bool> is_freed{false};
 };
 
@@ -61,7 +61,7 @@ class stream_ops {
   stream_ops& operator=(const stream_ops&) = delete;
 
   // `device` is only compared. The post has a completion object and answers posted or retry. Throw
-  // backend_error; null: the stream is not captured, nobody has to free anything.
+  // backend_error; null: the stream is not captured, nothing has to be freed.
   stream_op_impl_t* add_post(void* stream, stream_op_impl_t::post_function run,
                              const detail::post_args& post, const void* device);
   stream_op_impl_t* add_wait(void* stream, comp_t comp);
@@ -100,7 +100,7 @@ class stream_ops {
   std::mutex mutex_;                      // guards ops_
   std::vector<stream_op_impl_t*> ops_;    // in the order of making
   std::atomic<std::size_t> count_{0};     // of ops_
-  std::atomic<bool> is_moving_{false};    // somebody is in advance()
+  std::atomic<bool> is_moving_{false};    // a thread is in advance()
   std::vector<stream_op_impl_t*> due_;    // the mover's: posts that were triggered
   std::vector<stream_op_impl_t*> ended_;  // the mover's: to be dropped
   std::vector<void*> held_;               // the mover's: streams with a post that was refused

@@ -52,7 +52,7 @@ class null_accelerator final : public accelerator_hook {
 }  // namespace
 
 accelerator_hook& no_accelerator() noexcept {
-  // It has no state, so that nobody changes it.
+  // It has no state, so that nothing changes it.
   static const null_accelerator none;
   return const_cast<null_accelerator&>(none);
 }

@@ -59,7 +59,7 @@ class accelerator_hook {
   // ---- receives ----
   // Before the record is filed under that key. Sets record.preposted if its sender is to be told.
   virtual void prepare(receive& record, int rank, tag_t tag, rcomp_t rcomp) = 0;
-  // Afterwards, when the record may be gone already: tells the sender.
+  // Afterwards, when the record may be free already: tells the sender.
   virtual void publish(int rank, wire::name preposted, match::engine& where) = 0;
   // The record has left its engine for a message that arrived, or was never filed. False: its
   // sender writes into it by itself, and the record is free for its pool.
@@ -84,7 +84,7 @@ class accelerator_hook {
   // ---- rendezvous ----
   virtual target_way find_target(wire::name sender, const recv_plan& plan, mem::region& target,
                                  network_key& key, std::string& why_not) = 0;
-  // With gpu_path direct both ends hear that this may not be, and why. Throws std::bad_alloc.
+  // With gpu_path direct both ends are told that this may not be, and why. Throws std::bad_alloc.
   virtual void receive_staged(wire::name sender, const recv_plan& plan,
                               const std::string& why_not) = 0;
   // Into host memory that the network cannot register. Throws std::bad_alloc.

@@ -28,7 +28,7 @@ inline bool is_for_packet(const mem::packet_pool& pool, std::size_t size) noexce
 // up.
 recv_plan plan_of_arrival(comp_impl_t& to, std::uint32_t serial, int rank, const wire::rts& request,
                           const am_place& at) noexcept;
-// A message for nobody.
+// A message for no object.
 LCI_COLD net::verdict drop_message(progress_engine& engine, int rank, rcomp_t rcomp) noexcept;
 
 }  // namespace lci::proto

@@ -39,16 +39,16 @@ card_pairs::card_pairs(host_context& host) : host_(host) {
   to.add<wire::card_answer, &card_pairs::on_answer>(wire::kind::card_answer, *this);
 }
 
-// Nobody is inside any more, and who asks waits inside of a call with this device.
+// No thread is inside any more, and one that asks waits inside of a call with this device.
 card_pairs::~card_pairs() = default;
 
-// ---- who asks ----
+// ---- the asking side ----
 
 errorcode_t card_pairs::start(card_question& question) {
   progress_engine& engine = host_.engine;
   const int rank = question.rank;
   if (engine.watch.has_ended(rank)) return errorcode_t::fatal;
-  question.state_.store(card_question::waiting, std::memory_order_relaxed);  // nobody has it yet
+  question.state_.store(card_question::waiting, std::memory_order_relaxed);  // no thread has it yet
   try {
     const std::lock_guard lock(lock_);
     question.ask.requester = questions_.insert(asked{&question, rank}).name;
@@ -58,10 +58,10 @@ errorcode_t card_pairs::start(card_question& question) {
   const wire::name own = question.ask.requester;
   const wire::card_ask body = question.ask;
   const errorcode_t code = engine.control.try_control(rank, wire::kind::card_ask, body);
-  // Who looks for what a peer leaves behind may have looked before it was entered.
+  // The search for what a peer leaves behind may have come before it was entered.
   if (code == errorcode_t::done && !engine.watch.has_ended(rank)) return errorcode_t::posted;
   if (take(own, rank) == nullptr) return errorcode_t::posted;             // it has ended meanwhile
-  question.state_.store(card_question::idle, std::memory_order_relaxed);  // nobody has it again
+  question.state_.store(card_question::idle, std::memory_order_relaxed);  // no thread has it again
   return is_retry(code) ? code : errorcode_t::fatal;
 }
 
@@ -69,7 +69,7 @@ void card_pairs::cancel(card_question& question) noexcept {
   if (question.now() != card_question::waiting) return;
   if (take(question.ask.requester, question.rank) != nullptr)
     return question.state_.store(card_question::idle, std::memory_order_relaxed);
-  // Who has taken it is about to end it.
+  // The thread that has taken it is about to end it.
   for (base::spin_wait wait; question.now() == card_question::waiting;) wait();
 }
 
@@ -97,7 +97,7 @@ void card_pairs::on_answer(int rank, const wire::card_answer& body) {
     return question->end(card_question::answered);
   }
   host_.engine.dropped.add(1);
-  // Nobody waits for the pair any more.
+  // No thread waits for the pair any more.
   if (body.result == card_result::done && body.pair.generation != 0) end_pair(rank, body.pair);
 }
 
@@ -122,7 +122,7 @@ void card_pairs::on_peer_ended(int rank, peer_end) noexcept {
   while (take_pair_of(rank, from) != nullptr) continue;
 }
 
-// ---- who is asked ----
+// ---- the asked side ----
 
 void card_pairs::on_ask(int rank, const wire::card_ask& body) {
   if (body.matter == card_matter::end) {

@@ -2,7 +2,7 @@
 // theirs, and by which number the other card knows a registration. There is one per device; the
 // other side needs nothing but a device whose network drives such cards, no endpoint of its own.
 //
-// Callers: who makes endpoints and keys; no public call. Threads: shared. Always true: a question
+// Callers: makers of endpoints and keys; no public call. Threads: shared. Always true: a question
 // ends in exactly one change of its state, and is not touched after it, or after cancel(); a late,
 // repeated or forged answer finds nothing, as questions and pairs are known by {slot, generation};
 // a pair that was made for a rank ends when that rank says so or has ended, or with the device.
@@ -28,7 +28,7 @@ class host_context;
 // For people.
 std::string_view text_of(wire::card_result how) noexcept;
 
-// Filled by who starts it: rank and `ask`, but for the requester.
+// Filled by the thread that starts it: rank and `ask`, but for the requester.
 class card_question {
  public:
   enum state : std::uint32_t { idle, waiting, answered, lost };
@@ -58,9 +58,9 @@ class card_pairs final : public part {
   // posted: it will be answered, or lost. retry_...: not now, and nothing has happened. fatal: that
   // rank has ended.
   errorcode_t start(card_question& question);
-  // Nobody waits for it any more; of a pair that is made for it the peer is told so.
+  // No thread waits for it any more; of a pair that is made for it the peer is told so.
   void cancel(card_question& question) noexcept;
-  // What was made there for an own queue pair, which is gone.
+  // What was made there for an own queue pair, which has ended.
   void end_pair(int rank, wire::name pair) noexcept;
   // What is here for other ranks. A snapshot.
   std::uint32_t count() const noexcept { return pairs_.size(); }

@@ -43,7 +43,7 @@ class host_context {
   parting parted_from(int rank) const noexcept {
     return parted_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire);
   }
-  // False: somebody has.
+  // False: another thread has.
   bool begin_parting(int rank) noexcept {
     parting before = parting::not_yet;
     // edge host.parting: partner is parted_from(), by way of the lock of the matching engine for

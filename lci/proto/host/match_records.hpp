@@ -58,9 +58,9 @@ struct message {
   std::size_t size = 0;
   const std::byte* data = nullptr;  // in `bytes`, in the packet or apart
   mem::packet* packet = nullptr;    // to be released after use
-  host_context* host = nullptr;  // where it arrived, null once that is gone; a rendezvous answers
+  host_context* host = nullptr;  // where it arrived, null once it has ended; a rendezvous answers
                                  // there
-  const net::fabric* left_by = nullptr;  // of the device that is gone
+  const net::fabric* left_by = nullptr;  // of the device that has ended
   wire::name sender;                     // of a rendezvous
   bool from_device = false;              // of a rendezvous: the data is in GPU memory
   receive* met = nullptr;                // of a rendezvous that is to be answered later

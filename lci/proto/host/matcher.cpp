@@ -56,7 +56,7 @@ void conclude(host_context& host, receive& to, const status_t& status, message* 
   return net::verdict::taken;
 }
 
-// Its record is home, but nobody has it before this thread posts again, which a handler may do.
+// Its record is home, but not reused before this thread posts again, which a handler may do.
 [[gnu::noinline]] net::verdict tell(host_context& host, const receive& was) noexcept {
   const status_t status = was.user.status;
   host.engine.signals.signal_given(was.user.comp, was.user.serial, status, true, news::receive);
@@ -282,7 +282,7 @@ net::verdict matcher::on_rts(host_context& host, int rank, const wire::rts& requ
     give_back(host, *m);
     return net::verdict::deferred;
   }
-  // Who forgets the requests of a rank that has ended may have been here before this one was filed.
+  // The requests of a rank that has ended may have been forgotten before this one was filed.
   if (peers.has_ended(rank)) [[unlikely]]
     forget_requests_of(host.common, rank);
   return net::verdict::taken;
@@ -323,7 +323,7 @@ errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_
     return errorcode_t::posted;
   }
   if (preposted.generation != 0) [[unlikely]]
-    host.accelerator->withdraw(record);  // nobody was told
+    host.accelerator->withdraw(record);  // no sender was told
   if (from->what == message::form::rts) {
     give_answer(record, *from);
     return errorcode_t::posted;

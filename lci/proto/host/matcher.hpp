@@ -62,8 +62,8 @@ class matcher final : public match_target {
   };
   template <class What>
   quick_post post_alone(host_context& host, int rank, tag_t tag, What&& what) noexcept;
-  // A receive was filed for a rank that may have ended. posted: it waits, or was told; fatal: it is
-  // gone, since it would wait for ever.
+  // A receive was filed for a rank that may have ended. posted: it waits, or was told; fatal: it
+  // was taken out, since it would wait for ever.
   LCI_COLD errorcode_t end_early(host_context& host, receive& record, int rank) noexcept;
   // Takes out the receives of that device for which only that rank could send, which has ended, and
   // answers them for end_receives(), before those of another list.
@@ -75,21 +75,21 @@ class matcher final : public match_target {
       return false;
     });
   }
-  // That rank has ended: nobody writes what its requests announce, and a receive that met one would
-  // be lost for the messages of others.
+  // That rank has ended: what its requests announce will not be written, and a receive that met one
+  // would be lost for the messages of others.
   void forget_requests_of(host_common& shared, int rank) noexcept;
   // Takes back the receive that was to signal this waiter; false: a message has met it.
   bool take_back(const waiter& by) noexcept;
   // Takes back all receives whose object is one of these, in a list as above.
   receive* take_back(const std::function<bool(const comp_impl_t& by)>& is_one) noexcept;
-  // The device ends. Its receives leave, in a list as above, and so do the requests that nobody
-  // else could answer; messages that are here whole stay for the receives of other devices.
+  // The device ends. Its receives leave, in a list as above, and so do the requests that no other
+  // device could answer; messages that are here whole stay for the receives of other devices.
   receive* part_with(const host_context& host, receive* behind = nullptr) noexcept;
-  // The pool ends, and the messages with it that nobody received and that lie in its packets.
+  // The pool ends, and the messages with it that were not received and lie in its packets.
   void part_with(host_common& shared, const mem::packet_pool& pool) noexcept;
-  // The same for a network, whose devices are gone, and packets that its peers have lent.
+  // The same for a network, whose devices have ended, and packets that its peers have lent.
   void part_with(host_common& shared, const net::fabric& network) noexcept;
-  // What waits in the engine goes home. Nobody else may use it meanwhile.
+  // What waits in the engine goes home. No other thread may use it meanwhile.
   void empty_st(host_common& shared);
 
  private:
@@ -184,7 +184,7 @@ inline errorcode_t matcher::post_early(host_context& host, const early_receive& 
 }
 
 // Ends receives that have left their engine, in a list through pool_next; answers how many. Under
-// no lock: objects of the library that waited may end by it. is_told: who posted them hears.
+// no lock: objects of the library that waited may end by it. is_told: their posters are told.
 std::size_t end_receives(receive* taken, bool is_told = true) noexcept;
 
 }  // namespace lci::proto

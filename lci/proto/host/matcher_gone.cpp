@@ -42,7 +42,7 @@ receive* matcher::remove(const receive_test& takes, receive* behind) noexcept {
 
 // A receive that this thread has just filed for a rank that left: true if nothing can meet it any
 // more and it has left the engine. By its address, and by the thread, since a message may have met
-// it and another thread have filed the same record; once parting is over nobody else takes it out.
+// it and another thread have filed the same record; once parting is over no other takes it out.
 bool matcher::is_for_parted(host_context& host, int rank, const receive& record) noexcept {
   switch (host.parted_from(rank)) {
     case parting::not_yet:

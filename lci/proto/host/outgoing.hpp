@@ -27,7 +27,7 @@ struct outgoing {
   void* buffer = nullptr;
   std::size_t size = 0;
   tag_t tag = 0;
-  rcomp_t rcomp = 0;  // where a message goes, or whom a put signals; 0: nobody
+  rcomp_t rcomp = 0;  // where a message goes, or what a put signals; 0: none
   user_side user{};   // told when the operation was posted
   mem::mem_kind kind = mem::mem_kind::host;
   int gpu = -1;              // of device memory
@@ -74,7 +74,7 @@ struct outgoing {
     made.packet = packet;
     return made;
   }
-  // The same operation with its bytes in host memory that is gone when the post returns.
+  // The same operation with its bytes in host memory that ends with the post.
   outgoing from_host(std::byte* bytes) const noexcept {
     outgoing made = *this;
     made.buffer = bytes;

@@ -94,7 +94,7 @@ raw_net::record* raw_net::take_record() noexcept {
   return one;
 }
 
-// For what nobody posted here. Null: no memory, which poll() tells.
+// For what was not posted here. Null: no memory, which poll() tells.
 raw_net::record* raw_net::record_for(net_opcode_t opcode, int rank) noexcept {
   try {
     return make_record(opcode, rank, nullptr);

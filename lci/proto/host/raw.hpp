@@ -23,7 +23,7 @@ namespace lci::proto {
 
 class raw_net final : private net::sink {
  public:
-  // Of the engine's device, whose progress nobody makes.
+  // Of the engine's device, on which no thread makes progress.
   explicit raw_net(progress_engine& engine) noexcept : engine_(engine) {}
 
   ~raw_net();

@@ -132,7 +132,7 @@ net::verdict raw_net::on_piece(const net::arrival& piece) noexcept {
   piece_head head;
   if (piece.size < sizeof(head)) return net::verdict::taken;
   std::memcpy(&head, piece.data, sizeof(head));
-  // Nobody cuts like that.
+  // No sender cuts like that.
   if (head.size < piece.size || head.offset >= head.size) return net::verdict::taken;
   const std::lock_guard lock(mutex_);
   record** at = &arriving_;

@@ -11,7 +11,7 @@
 
 namespace lci::proto {
 
-// It does not wait any more, and nobody is told.
+// It does not wait any more, and nothing is reported.
 inline void take_home(receive& to) noexcept {
   to.host->open_receives.add(-1);
   to.host->common.receives.put(&to);

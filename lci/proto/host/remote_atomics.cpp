@@ -62,7 +62,7 @@ remote_atomics::~remote_atomics() {
   while (free_jobs_ != nullptr) delete std::exchange(free_jobs_, free_jobs_->next_job);
 }
 
-// ---- who asks ----
+// ---- the asking side ----
 
 errorcode_t remote_atomics::start(atomic_request& request) {
   const int rank = request.rank;
@@ -85,14 +85,14 @@ errorcode_t remote_atomics::start(atomic_request& request) {
   }
   engine.open.add(1);
   errorcode_t code = engine.control.try_control(rank, wire::kind::atomic, said);
-  // Once it is sent the request may have ended. Who looks for what a peer leaves behind may have
-  // looked before it was entered.
+  // Once it is sent the request may have ended. The search for what a peer leaves behind may have
+  // come before it was entered.
   if (code == errorcode_t::done) {
     if (!engine.watch.has_ended(rank)) [[likely]]
       return errorcode_t::posted;
     code = errorcode_t::fatal;
   }
-  if (take(said.requester, rank) == nullptr) return errorcode_t::posted;  // who looked has ended it
+  if (take(said.requester, rank) == nullptr) return errorcode_t::posted;  // the search has ended it
   engine.open.add(-1);
   return is_retry(code) ? code : errorcode_t::fatal;
 }
@@ -157,7 +157,7 @@ void remote_atomics::report(base::report::sheet& to) noexcept {
   }
 }
 
-// ---- who is asked ----
+// ---- the asked side ----
 
 void remote_atomics::on_request(int rank, const wire::atomic& body) {
   // First, so that nothing is performed which cannot be answered.
@@ -212,7 +212,7 @@ void remote_atomics::job::on_performed(std::string_view error) noexcept {
                     static_cast<int>(error.size()), error.data());
   }
   if (home == nullptr) {
-    delete this;  // nobody else has it
+    delete this;  // no other thread has it
   } else {
     home->reply(*this);
     const std::lock_guard lock(whose->lock);

@@ -6,13 +6,13 @@
 // Callers: what executes work requests of GPUs; no public call. Threads: shared. Always true: an
 // accepted request ends in exactly one on_atomic(), and is performed once if it ends as `done`; a
 // late, repeated or forged answer finds nothing, as requests are known by {slot, generation}; what
-// a GPU has still to perform when the device gives up is nobody's, and ends by itself.
+// a GPU has still to perform when the device gives up has no owner, and ends by itself.
 //
 // Order: a request is performed after the data of each put that was posted to that rank through the
 // same device before, and was done or signalled before the request was started, is visible there;
-// so who sees what the operation wrote (a signal) sees the data of those puts. That is what
-// decision 0028 says of all that is posted later; the request is a message, and takes part in it.
-// Two requests that are under way at the same time have no order, also those of one thread.
+// so a thread that sees what the operation wrote (a signal) sees the data of those puts. That is
+// what decision 0028 says of all that is posted later; the request is a message, and takes part in
+// it. Two requests that are under way at the same time have no order, also those of one thread.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +45,7 @@ enum class atomic_outcome : std::uint32_t {
 };
 std::string_view text_of(atomic_outcome how) noexcept;
 
-// Filled by who starts it, and not touched until it has ended.
+// Filled by the thread that starts it, and not touched until it has ended.
 class atomic_request {
  public:
   int rank = 0;

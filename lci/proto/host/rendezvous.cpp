@@ -56,7 +56,7 @@ recv_plan release(host_context& host, wire::name self, recv_side& side) {
 
 // ---- what the rows of the tables do ----
 
-// The receiver has lent slots. Without memory the message fails, and both ends hear of it.
+// The receiver has lent slots. Without memory the message fails, and both ends are told.
 LCI_COLD void start_in_pieces(host_context& host, wire::name self, send_side& side) noexcept {
   host.engine.shared.transfers.put(std::exchange(side.record, nullptr));
   const send_plan plan = side.plan;
@@ -231,7 +231,7 @@ void on_rtr(host_context& host, int rank, const wire::rtr& body) {
     host.engine.dropped.add(1);
     return;
   }
-  // First: once the state has moved nobody comes again.
+  // First: once the state has moved no thread comes again.
   transfer* record = host.engine.shared.transfers.get();
   step(host, body.sender, send_event::rtr, [&](send_side& side) {
     if (side.state != send_state::rts_sent) return;
@@ -298,7 +298,7 @@ static void for_each_of(Table& table, base::gate& making, int rank, WithName&& w
       }
       is_end = at >= slots;
     });
-    // Outside: what the user hears may make it post.
+    // Outside: what the user is told may make it post.
     for (std::size_t i = 0; i < n; ++i) with_name(found[i]);
     if (is_end) return;
   }
@@ -313,7 +313,7 @@ void end_sends_to(host_context& host, int rank) {
 void end_receives_from(host_context& host, int rank) {
   rendezvous_states& all = host.rendezvous;
   for_each_of(all.recvs, all.making, rank, [&](wire::name name) {
-    // Its bytes are there, and who acts on that ends it.
+    // Its bytes are there, and the thread that acts on that ends it.
     const bool is_whole = wire::has_short_name(name) &&
                           host.accelerator->has_heard(
                               rank, wire::kind_imm(wire::kind::fin_imm, wire::short_name(name)));

@@ -3,8 +3,8 @@
 // with the last write, or FIN). docs/states.md is printed from the tables below. Threads: a send
 // state is entered by its poster, which then sends the RTS; a receive state likewise, with its RTR.
 // Later events come from whichever thread polls, finds that a write cannot be made, or notices that
-// the peer has ended. Always true: a state moves under the lock, and who has moved it does alone
-// what the row says; who has moved it to an end forgets it.
+// the peer has ended. Always true: a state moves under the lock, and the thread that has moved it
+// does alone what the row says, and forgets it at an end.
 #pragma once
 
 #include <array>
@@ -57,8 +57,8 @@ using recv_table = data::slot_table<recv_side>;
 struct rendezvous_states {
   send_table sends;
   recv_table recvs;
-  // A state that is being made is its maker's until the request is out; who looks for the states of
-  // a dead peer does so while none is being made.
+  // A state that is being made is its maker's until the request is out; the search for the states
+  // of a dead peer runs while none is being made.
   base::gate making;
   base::spinlock moving;  // guards what the tables hold, from the request on
 };
@@ -108,7 +108,7 @@ void end_receives_from(host_context& host, int rank);
 
 // The transfer that writes the data where the RTR says, made of the side's record.
 transfer* make_write(host_context& host, wire::name self, send_side& side) noexcept;
-// The receive cannot be carried out, and both ends hear of it.
+// The receive cannot be carried out, and both ends are told.
 void give_up(host_context& host, wire::name sender, const recv_plan& plan,
              std::exception_ptr why) noexcept;
 

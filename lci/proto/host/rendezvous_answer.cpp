@@ -10,7 +10,7 @@ namespace lci::proto {
 static void answer_request(receive& to, const message& from) {
   recv_plan plan;
   plan.rank = from.rank;
-  plan.user = to.user;  // a call that waits hears of a failure as well
+  plan.user = to.user;  // a call that waits is told of a failure as well
   plan.user.status = outcome(to, from.rank, from.tag, from.size);
   plan.counted = to.host;
   plan.region = to.region;

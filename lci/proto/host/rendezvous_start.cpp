@@ -18,7 +18,7 @@ template <class Body>
 static errorcode_t start_as_sender(host_context& host, post_queue& queue, const send_plan& plan,
                                    wire::kind what, Body& body, bool may_retry) {
   const base::gate_pass making(host.rendezvous.making);
-  // Who looks for what the peer leaves behind has looked already.
+  // The search for what the peer leaves behind has been here already.
   if (host.engine.watch.has_ended(plan.rank)) [[unlikely]]
     return errorcode_t::fatal;
   const auto [self, side] = host.rendezvous.sends.insert(plan);
@@ -69,7 +69,7 @@ static bool register_destination(host_context& host, const recv_plan& plan, netw
   }
 }
 
-// False: the peer has ended, and who looks for what it leaves behind has looked already.
+// False: the peer has ended, and the search for what it leaves behind has been here already.
 static bool keep_receive(host_context& host, const recv_plan& plan, bool registered_here,
                          wire::name& self) {
   const base::gate_pass making(host.rendezvous.making);
@@ -132,7 +132,7 @@ void start_receive(host_context& host, wire::name sender, const recv_plan& plan)
   host.engine.control.send_control(plan.rank, wire::kind::rtr, body);
 }
 
-// ---- who receives ----
+// ---- the receiver ----
 
 void give_up(host_context& host, wire::name sender, const recv_plan& plan,
              std::exception_ptr why) noexcept {

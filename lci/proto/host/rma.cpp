@@ -13,7 +13,7 @@ errorcode_t launch(outgoing& out, transfer* move, bool copied) {
   errorcode_t code = errorcode_t::retry_backlog;
   const net::capabilities& can = out.queue.engine.fabric.caps_of(out.rank);
   move->op.in_order = copied && move->total <= out.queue.engine.piece_of(can);
-  // Then the post itself says done, and nobody waits for what comes after it.
+  // Then the post itself says done, and nothing waits for what comes after it.
   const bool is_done = move->op.in_order && can.orders_puts;
   if (is_done) move->user = {};
   if (!out.queue.log.pending(out.rank)) {
