@@ -80,7 +80,7 @@ struct remote_key {
 };
 
 // The same for the network's card: where a registration of a peer is, in words that only its own
-// network can make, and that the peer has sent along so that nobody has to ask. key 0: nothing.
+// network can make, and that the peer has sent along so that no rank has to ask. key 0: nothing.
 struct remote_target {
   std::uint64_t address = 0;  // of byte 0
   std::uint64_t key = 0;
@@ -102,7 +102,7 @@ struct net_op {
   remote_target at;                 // ... if the peer has said it; `remote` is then not looked up
   std::uint64_t remote_offset = 0;  // bytes from the start of the remote registration
   void* context = nullptr;          // given back with the completion; null: no completion is wanted
-  bool in_order = false;            // put, put_imm: nobody waits until the data is visible, only
+  bool in_order = false;            // put, put_imm: nothing waits until the data is visible, only
                                     // until it is in order; so without a context anyway
   bool fence =
       false;  // start only after every earlier put of this endpoint to this rank is visible there
@@ -298,7 +298,7 @@ class fabric {
   virtual void connect(int rank) noexcept = 0;
   // Looks up bounds of a peer's registration, so that a wrong put throws where it is posted.
   // device: the index of the one on which that is. What is not known yet is asked for over it
-  // alone, since nobody may poll another one, here or there.
+  // alone, since perhaps no thread polls another one, here or there.
   virtual remote_view check_remote(int rank, remote_key key, int device) noexcept = 0;
   remote_view check_remote(int rank, remote_key key) noexcept { return check_remote(rank, key, 0); }
   // The bytes of a peer's arena at that place, where this network maps them; null where it does
@@ -323,14 +323,14 @@ class fabric {
   // What to send along for a published registration, or for a row of the region table that lies in
   // the arena. Nothing where peers of this network need no such thing, or for any other row.
   virtual remote_target target_of(remote_key /*name*/) noexcept { return {}; }
-  // Takes in the ranks that have called and were not heard yet, so that device::may_bring() knows
-  // of them. False: not now, or not all. Nothing to do where nobody sends before it was answered.
+  // Takes in the ranks that have called and were not noticed yet, so that device::may_bring() knows
+  // of them. False: not now, or not all. Nothing to do where no rank sends before it was answered.
   virtual bool hear_callers() noexcept { return true; }
   // The card whose queues kernels may write; null: this network drives none that could.
   virtual kernel_card* card_for_kernels() noexcept { return nullptr; }
-  // Nothing that is on its way to or from that rank is of use to anybody any more: leave() and the
-  // end of the fabric do not wait for it, and say nothing to that rank. Devices may fail it or keep
-  // it; their end comes next. has_failed: the rank has, as far as is known.
+  // Nothing that is on its way to or from that rank is of any use any more: leave() and the end of
+  // the fabric do not wait for it, and say nothing to that rank. Devices may fail it or keep it;
+  // their end comes next. has_failed: the rank has, as far as is known.
   virtual void let_go(int /*rank*/, bool /*has_failed*/) noexcept {}
   // Disconnects from connected peers, so that the hang-up that follows is not taken for a death.
   virtual void leave() noexcept = 0;
@@ -357,9 +357,9 @@ struct fabric_config {
   mem::arena* arena = nullptr;  // where packets live; a backend registers or shares its memory
   mem::region_table* regions =
       nullptr;  // this process's registrations, the authority on what peers may touch
-  // Where a fabric reports that it begins to connect with a rank, and that it has; null: nobody
-  // asks. That a rank has ended it says by sink::on_peer_ended(), in order with messages. Networks
-  // with connections also read there that a rank has failed which they still call.
+  // Where a fabric reports that it begins to connect with a rank, and that it has; null: it is not
+  // asked for. That a rank has ended it says by sink::on_peer_ended(), in order with messages.
+  // Networks with connections also read there that a rank has failed which they still call.
   peer_table* peers = nullptr;
   std::size_t max_inject_wanted = 64;
   std::string device_name;   // a card of the network; empty: the best
@@ -371,7 +371,7 @@ struct fabric_config {
   attr_ibv_odp_strategy_t ibv_odp = attr_ibv_odp_strategy_t::none;
   attr_ibv_prefetch_strategy_t ibv_prefetch = attr_ibv_prefetch_strategy_t::none;
   // Keep what register_region() made after its end, for the next use of that memory. Without effect
-  // on networks that register nothing, and where nobody reports unmapped memory.
+  // on networks that register nothing, and where unmapped memory is not reported.
   bool use_reg_cache = false;
   mem::ladder_rules gpu_rules;  // by which rungs GPU memory may be registered
   // Shared memory: which of the two ways a large message may take, and from which size the kernel's

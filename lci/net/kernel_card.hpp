@@ -1,8 +1,8 @@
-// A card of a network whose queues kernels may write themselves, tiers T0 to T2, for who makes
-// endpoints of them. Made by the network that has opened the card. Callers: proxy. Threads: the
-// card shared; a queue has one owner, beside the threads of kernels that post to it. Always true: a
-// queue takes nothing before it was connected; its memory goes with it, so no kernel may use it
-// then.
+// A card of a network whose queues kernels may write themselves, tiers T0 to T2, for code that
+// makes endpoints of them. Made by the network that has opened the card. Callers: proxy. Threads:
+// the card shared; a queue has one owner, beside the threads of kernels that post to it. Always
+// true: a queue takes nothing before it was connected; its memory goes with it, so no kernel may
+// use it then.
 #pragma once
 
 #include <cstddef>
@@ -49,8 +49,8 @@ class kernel_card {
   virtual std::vector<tier_report> tiers() = 0;
   // Throws backend_error: the tier cannot be used, with the reason.
   virtual std::unique_ptr<kernel_queue> make_queue(const kernel_queue_options& wanted) = 0;
-  // The other end of a peer's queue: nobody posts to it, and the card does what the peer's kernels
-  // ask for. Throws backend_error.
+  // The other end of a peer's queue: nothing is posted to it, and the card does what the peer's
+  // kernels ask for. Throws backend_error.
   virtual std::unique_ptr<kernel_queue> make_target() = 0;
   // The number by which work requests name what fabric::register_region() answered so; 0: none.
   virtual std::uint32_t key_of(std::uint64_t local_key) noexcept = 0;

@@ -82,7 +82,7 @@ std::size_t loopback::poll(sink& to, std::size_t max) noexcept {
       if (first_ == end_) break;  // an outer poll is looking at the last one
       one = at_locked(first_++);
     }
-    // Before the sink runs, which may wait until nothing is under way here. But who posted an
+    // Before the sink runs, which may wait until nothing is under way here. But the poster of an
     // operation has not been told before.
     const bool is_told = one.kind == what::error;
     if (!is_told) waiting_.fetch_sub(1, std::memory_order_relaxed);

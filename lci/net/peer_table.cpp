@@ -66,7 +66,7 @@ bool peer_table::report(int rank, peer_event what, std::string_view reason) noex
   if (row.action == peer_action::end) keep_reason_locked(rank, reason);
   if (row.to == peer_state::failed) last_failure_ = std::chrono::steady_clock::now();
   state_of(rank).store(row.to, std::memory_order_relaxed);
-  // edge peers.epoch: the state is visible to all who see the new epoch; partner is epoch().
+  // edge peers.epoch: the state is visible to all that see the new epoch; partner is epoch().
   if (row.action == peer_action::end) epoch_.fetch_add(1, std::memory_order_release);
   tell_locked(rank);
   return true;
@@ -76,7 +76,7 @@ void peer_table::part(int rank, std::string_view reason) noexcept {
   const std::lock_guard lock(mutex_);
   if (!has_ended(rank)) {
     keep_reason_locked(rank, reason);
-    // edge peers.epoch: what the device knows of it is visible to all who see the new epoch.
+    // edge peers.epoch: what the device knows of it is visible to all that see the new epoch.
     epoch_.fetch_add(1, std::memory_order_release);
   }
   remind_locked(rank);

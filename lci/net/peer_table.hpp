@@ -12,7 +12,7 @@
 // Threads: shared. A subscriber is told in the thread that reports, under the lock. Always true: a
 // rank moves only as PEER_TABLE says, so that one that has ended never comes back; the first reason
 // of an end stays, but that of a failure replaces that of a leave; each change is told once to all
-// who subscribe, in the order of the changes of that rank.
+// subscribers, in the order of the changes of that rank.
 #pragma once
 
 #include <array>

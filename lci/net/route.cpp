@@ -9,7 +9,7 @@
 namespace lci::net {
 namespace {
 
-// What holds for all peers, and of the two that nobody needs everywhere what holds for some.
+// What holds for all peers, and of the two that are not needed everywhere what holds for some.
 capabilities common(const capabilities& a, const capabilities& b) {
   capabilities both;
   both.max_inject = std::min(a.max_inject, b.max_inject);

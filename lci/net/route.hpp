@@ -9,7 +9,7 @@
 //
 // Callers: runtime makes the fabric; proto sees net::fabric. Threads: as the contract says; routes
 // are immutable. Always true: the local network wants no keys; each network meets only its own
-// ranks, since nobody is talked to over the other one.
+// ranks, since no rank is talked to over the other.
 #pragma once
 
 #include <atomic>
@@ -49,7 +49,7 @@ class routed_fabric final : public fabric {
   ~routed_fabric() override;
 
   const capabilities& caps() const noexcept override { return caps_; }
-  // Of the remote one: which is the one that somebody may have chosen.
+  // Of the remote one: which is the one that a user may have chosen.
   std::string_view name() const noexcept override { return remote_->name(); }
   network_names names() const override { return remote_->names(); }
   // Both, for people: each was told to the others when its network was opened.

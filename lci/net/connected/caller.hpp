@@ -2,8 +2,8 @@
 // which are called and not connected yet, and what kept us from it. How a hello is said is the
 // network's. Part of a connector. Callers: backends that connect at first use. Threads: requests()
 // and polls() shared, the rest under the connector's lock. Always true: what cannot be done now
-// stays pending; what went wrong with one rank keeps nobody else back, and if it goes on, that rank
-// is given up.
+// stays pending; what went wrong with one rank keeps no other back, and if it goes on, that rank is
+// given up.
 #pragma once
 
 #include <algorithm>
@@ -134,7 +134,7 @@ class caller {
       if (one.on->state() == Connection::stage::calling) use(*one.on, *one.from);
     }
   }
-  // That kept us from going on with anybody, which is tried again at every poll: said once.
+  // That kept us from going on with any rank, which is tried again at every poll: said once.
   void put_off(const std::exception& problem) noexcept {
     if (is_new(said_, problem))
       base::log::warn(network_, "connecting continues later: %s", problem.what());

@@ -1,9 +1,9 @@
 // A connection to the same device of one peer, as far as it is the same over every network: whether
-// it can be posted on, and when the peer was heard. Base of a backend's `connection`. Callers: the
-// connector makes it and calls; endpoints ask; the polling thread ends it. Threads: as said at each
-// part. Always true: its stage moves forward only. It is that of this connection, which may fail
-// while the rank lives, or end before all is read; what is known of the rank is in peer_table, to
-// which a connection reports.
+// it can be posted on, and when the peer last gave a sign of life. Base of a backend's
+// `connection`. Callers: the connector makes it and calls; endpoints ask; the polling thread ends
+// it. Threads: as said at each part. Always true: its stage moves forward only. It is that of this
+// connection, which may fail while the rank lives, or end before all is read; what is known of the
+// rank is in peer_table, to which a connection reports.
 #pragma once
 
 #include <atomic>
@@ -63,8 +63,8 @@ class connection {
   // ---- the polling thread's ----
   std::uint64_t keepalive_ticks = 0;  // when the peer was asked for a sign of life; 0: it was not
   bool was_end_reported = false;      // to the sink of this device
-  // How far our leaving is: nothing was said yet; it was said and is on its way; nobody waits for
-  // it any more.
+  // How far our leaving is: nothing was said yet; it was said and is on its way; it is waited for
+  // no longer.
   enum class parting : std::uint8_t { none, said, over } our_end = parting::none;
 
  private:

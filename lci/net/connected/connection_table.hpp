@@ -22,7 +22,7 @@ class connection_table {
  public:
   using connection = Connection;
 
-  // failure: why nobody can be connected with any more, for good, in a literal; it, or what it
+  // failure: why no rank can be connected with any more, for good, in a literal; it, or what it
   // holds, may be null. peers: fabric_config's.
   connection_table(std::size_t ranks, connect_requests& requests,
                    const std::atomic<const char*>* failure = nullptr, peer_table* peers = nullptr)
@@ -43,7 +43,7 @@ class connection_table {
     return static_cast<std::size_t>(rank) < ranks_ ? find(rank) : nullptr;
   }
   // What can be posted on; null: `code` is what the post answers, and it is asked for. The pointer
-  // decides, not the code, so that a compiler sees as well that nobody posts on none.
+  // decides, not the code, so that a compiler sees as well that no post uses null.
   Connection* ready(int rank, errorcode_t& code) noexcept {
     Connection* const on = find_checked(rank);
     if (on != nullptr && on->state() == Connection::stage::ready) [[likely]]
@@ -72,7 +72,7 @@ class connection_table {
  protected:
   std::size_t ranks() const noexcept { return ranks_; }
   unreachable& unreached() noexcept { return unreachable_; }
-  // It is ours from now on, and is found once it is published. Throws std::bad_alloc: it is gone.
+  // It is ours from now on, and is found once it is published. Throws std::bad_alloc: it was freed.
   Connection& keep(std::unique_ptr<Connection> made) {
     store_.push_back(std::move(made));
     return *store_.back();

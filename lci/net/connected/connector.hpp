@@ -1,8 +1,8 @@
-// How connections come about, as far as it is the same over every network: hellos to ranks to
-// which a connection is wanted, again and again, until each side knows that the other knows it.
-// Nobody is talked to before that. Base of a backend's `connector`, which sends hellos. Owned by
-// fabric; called from polls. Threads: look() shared, one inside at a time; requests(), polls()
-// and make_ready() shared; the rest single. Always true: a hello can be lost, come twice or late.
+// How connections come about, as far as it is the same over every network: hellos to ranks to which
+// a connection is wanted, again and again, until each side knows that the other knows it. No rank
+// is talked to before that. Base of a backend's `connector`, which sends hellos. Owned by fabric;
+// called from polls. Threads: look() shared, one inside at a time; requests(), polls() and
+// make_ready() shared; the rest single. Always true: a hello can be lost, come twice or late.
 #pragma once
 
 #include <exception>
@@ -19,7 +19,7 @@ namespace lci::net::connected {
 
 // What the flags of a hello say.
 struct hello_flags {
-  static constexpr std::uint8_t WANTS_ANSWER = 1;  // I do not know yet that you can hear me
+  static constexpr std::uint8_t WANTS_ANSWER = 1;  // I do not know yet that my hellos reach you
   static constexpr std::uint8_t LEAVES = 2;        // I disconnect, before we are connected
 };
 
@@ -34,7 +34,7 @@ struct hello_flags {
 //   say(on, queues, flags)            false: it cannot be sent now
 //   refuse(rank, queues)              says hello_flags::LEAVES where there is no connection
 //   disconnect_called()               says hello_flags::LEAVES to for_each_called()
-//   before_look(), hear_early(said)   what else there is to hear; of a device that is not made
+//   before_look(), hear_early(said)   what else there is to read; of a device that is not made
 template <class Driver, class Queues, class Hello, class Contact>
 class connector {
  public:
@@ -50,8 +50,8 @@ class connector {
   // Where posts say that they want a connection.
   connect_requests& requests() noexcept { return caller_.requests(); }
   attention& polls() noexcept { return caller_.polls(); }
-  // use(rank) before a connection to that rank is ready: what was kept of it is used by nobody who
-  // finds it ready. See fabric::deregister_region(). Set before there are queues.
+  // use(rank) before a connection to that rank is ready: what was kept of it is used by no thread
+  // that finds it ready. See fabric::deregister_region(). Set before there are queues.
   void before_ready(std::function<void(int)> use) { before_ready_ = std::move(use); }
   // Both sides know the connection. Shared.
   void make_ready(connection& on) noexcept {
@@ -64,7 +64,7 @@ class connector {
     if (!lock) return;
     self().before_look();
     try {
-      // Who leaves is gone before an answer comes.
+      // A rank that leaves has left before an answer comes.
       if (!is_leaving_) caller_.start_pending();
       self().read_hellos();
       caller_.repeat([this](connection& on, Queues& q) { call(on, q); });
@@ -72,8 +72,8 @@ class connector {
       caller_.put_off(problem);
     }
   }
-  // A rank that was called and is not connected yet hears that we leave; who misses it will miss
-  // us. From now on nobody new is met, and who calls hears it, too.
+  // A rank that was called and is not connected yet is told that we leave; one that does not learn
+  // it will miss us. From now on no new rank is met, and one that calls is told, too.
   void leave() noexcept {
     const std::lock_guard lock(mutex_);
     is_leaving_ = true;

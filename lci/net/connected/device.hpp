@@ -14,7 +14,7 @@ class device final : public net::device {
  public:
   explicit device(Queue& queue) noexcept : queue_(queue) {}
   ~device() override {
-    // Who has given up waiting for the rest is not there any more when it ends.
+    // A caller that has given up waiting for the rest is not there any more when it ends.
     if (!queue_.is_drained()) queue_.forget_users();
     queue_.end_questions();
     // The next device of this index may be polled by another thread, which should not have to wait.

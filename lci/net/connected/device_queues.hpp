@@ -1,7 +1,7 @@
 // The queues behind a device index, as far as they are the same over every network: connections,
 // packets for receives and copies, what a rank sends to itself, and what the sink and peers are
-// still to hear. Base of a backend's `device_queues`, which posts. Outlives the device objects, as
-// what peers have sent to it does. Threads: shared.
+// still to be told. Base of a backend's `device_queues`, which posts. Outlives the device objects,
+// as what peers have sent to it does. Threads: shared.
 #pragma once
 
 #include <algorithm>
@@ -51,7 +51,7 @@ class device_queues : public connection_table<Connection> {
                  std::max<std::size_t>(config.max_recvs, LEAST_PACKETS)),
         self_(of.book->rank(), packets_, *of.regions) {}
   ~device_queues() = default;
-  // Nobody hears how what is under way here ends. By the only thread that uses the device.
+  // How what is under way here ends is not reported. By the only thread that uses the device.
   void forget_failures() noexcept {
     due_notices_.forget_failures();
     self_.forget_failures();

@@ -1,10 +1,10 @@
-// What the queues behind a device still owe: to their sink the ends of operations that failed
-// before they were posted, to peers notes that could not be sent at once. Owned by these queues.
-// Threads: shared; serve() is the polling thread's. Always true: whatever comes in while it is
-// served is due again; a note does not overtake an older one to the same rank that waits here,
+// What the queues behind a device have still to say: to their sink the ends of operations that
+// failed before they were posted, to peers notes that could not be sent at once. Owned by these
+// queues. Threads: shared; serve() is the polling thread's. Always true: whatever comes in while it
+// is served is due again; a note does not overtake an older one to the same rank that waits here,
 // except those of ended registrations that are folded, which come behind all else and withdraw
 // more; there is room for more before it is needed, so that no note is lost because memory is short
-// for a moment; where nobody serves, ends of registrations are folded into a note for each rank
+// for a moment; where no thread serves, ends of registrations are folded into a note for each rank
 // whenever the list of notes has grown to LEAST_TO_FOLD, or to twice of what the last fold or
 // serve() has left.
 #pragma once
@@ -152,7 +152,7 @@ class due_notices {
     }
   }
   // Registrations end whether the device is polled or not. One note that withdraws all takes the
-  // place of those that a rank has to hear, behind everything else that it has to.
+  // place of those that a rank has still to be told, behind everything else for it.
   LCI_COLD void fold_locked() noexcept {
     const auto withdrawn = std::stable_partition(notes_.begin(), notes_.end(), [](const auto& one) {
       return one.second.what != Note::kind::withdrawn;

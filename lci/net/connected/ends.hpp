@@ -12,8 +12,8 @@
 
 namespace lci::net::connected {
 
-// done: `at` is it. posted: the operation makes no sense, and the sink hears so. Else what the post
-// answers. Queues: fail_later(), index(). Keys: find(rank, key, device) answers a remote_view.
+// done: `at` is it. posted: the operation makes no sense, and the sink is told so. Else what the
+// post answers. Queues: fail_later(), index(). Keys: find(rank, key, device) answers a remote_view.
 template <class Queues, class Keys>
 errorcode_t find_remote_end(Queues& queues, Keys& keys, const net_op& op,
                             remote_target& at) noexcept {

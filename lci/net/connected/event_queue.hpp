@@ -61,9 +61,9 @@ class event_queue : public Queues {
     if (connection* const on = this->find(rank); on != nullptr)
       on->move(has_failed ? stage::failed : stage::left);
   }
-  // Instead of LEAVE_MS, before anything is sent: how long who leaves waits for others.
+  // Instead of LEAVE_MS, before anything is sent: how long a rank that leaves waits for others.
   void set_leave_ms(std::uint64_t ms) noexcept { leave_ms_ = ms; }
-  // Waits, not for long, until what was posted is out; behind it each peer hears that this rank
+  // Waits, not for long, until what was posted is out; behind it each peer is told that this rank
   // disconnects, unless it is not to be said. Once more: only peers that have become ready since.
   void leave(bool says_so) noexcept {
     sink& listener = null_sink();
@@ -169,7 +169,7 @@ class event_queue : public Queues {
     on.was_end_reported = true;
     self().stop(on);
     keys_.forget(on.rank);
-    // Who was given up before there was this connection has failed already.
+    // A rank that was given up before there was this connection has failed already.
     if (!this->unreached().is_told(on.rank)) to.on_peer_ended(on.rank, how == stage::left, reason);
     self().drop_posted(to, on, reason);
   }

@@ -59,12 +59,12 @@ class fabric : public net::fabric {
                                 std::string& why_not) final {
     return self().memory().add(address, size, kind, why_not);
   }
-  // A rank that was told of it hears of its end on every device on which we are connected, before
+  // A rank that was told of it is told of its end on every device on which we are connected, before
   // anything that is sent there from now on, unless the network is full: what it keeps serves all
-  // of its devices. On a device on which we are not connected yet it need not hear: it forgets what
-  // it keeps, and asks again, whenever it gets one more connection to this rank. One exception: a
-  // connection that we still call while it is ready for that rank, since a hello is late. It hears
-  // there, but what is sent as soon as the connection is ready may come before.
+  // of its devices. On a device on which we are not connected yet it need not be told: it forgets
+  // what it keeps, and asks again, whenever it gets one more connection to this rank. One
+  // exception: a connection that we still call while it is ready for that rank, since a hello is
+  // late. It is told there, but what is sent as soon as the connection is ready may come before.
   void deregister_region(std::uint64_t local_key) noexcept final {
     remote_key name;
     for (const int rank : self().memory().remove(local_key, &name))
@@ -81,14 +81,14 @@ class fabric : public net::fabric {
   }
 
  protected:
-  // All that are connected or called hear that we leave.
+  // All that are connected or called are told that we leave.
   void leave_all() noexcept {
     const auto leave_devices = [this] {
       self().devices().for_each([](Queue& one) { one.leave(true); });
     };
     leave_devices();
     self().calls().leave();
-    // Who has become ready behind the turn of its device.
+    // Peers that have become ready after the turn of their device.
     leave_devices();
   }
 

@@ -20,8 +20,8 @@
 
 namespace lci::net::connected {
 
-// A row that somebody has asked for, on one device: others may be polled by nobody, here or at the
-// peer, or not any more.
+// A row that was asked for, on one device: perhaps no thread polls others, here or at the peer, or
+// not any more.
 struct key_request {
   int rank = -1;
   int device = -1;
@@ -77,7 +77,7 @@ class key_cache {
     {
       const std::unique_lock lock(lock_, std::try_to_lock);
       if (!lock) return;
-      // Nobody will answer, and that the peer has ended is said elsewhere.
+      // No answer will come, and that the peer has ended is said elsewhere.
       erase_locked([&](const Request& one) { return stage_of(by, one) >= stage::left; });
       if constexpr (!Driver::MAY_DROP_SENT) {
         for (Request& one : requests_)
@@ -87,7 +87,7 @@ class key_cache {
     }
     if constexpr (Driver::MAY_DROP_SENT) ask_unlocked(by);
   }
-  // Nobody polls that device any more: what was not asked over it is not asked.
+  // No thread polls that device any more: what was not asked over it is not asked.
   void end_of(int device) noexcept {
     const std::lock_guard lock(lock_);
     erase_locked([&](const Request& one) { return one.device == device && !one.is_sent; });
@@ -143,7 +143,7 @@ class key_cache {
     one.is_sent = one.is_outdated = false;
     open_locked(one);
   }
-  // An answer has come over that device. False: it is not to be kept, since nobody has asked or
+  // An answer has come over that device. False: it is not to be kept, since it was not asked for or
   // what it says may have been withdrawn since.
   bool settle_locked(int rank, remote_key name, int device) noexcept {
     bool counts = false;
@@ -225,7 +225,7 @@ class key_cache {
 
   std::vector<known_rows> peers_;
   std::list<Request> requests_;  // each stays where it is
-  // Those that are not sent, by device: a device is polled in vain for what others have to ask.
+  // Those that are not sent, by device: polling a device does nothing for what others have to ask.
   std::array<std::atomic<int>, MAX_DEVICES> open_{};
 };
 

@@ -1,5 +1,5 @@
 // A net::sink that drops what it is given. For code that has to go on polling a network although
-// nobody waits for what arrives any more: a device that disconnects, in the first place. Callers:
+// nothing waits for what arrives any more: a device that disconnects, in the first place. Callers:
 // event_queue. Threads: any. Always true: a message counts as taken, so that its buffer goes back
 // to the network; completions, errors and ends of peers leave no trace.
 #pragma once

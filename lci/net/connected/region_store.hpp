@@ -2,7 +2,7 @@
 // is wanted, and the arena span by span. Base of a backend's `regions`, which registers with its
 // library and says what peers are told. Threads: shared; what belongs to the arena is found without
 // a lock. Always true: a local key is the address of a registration; peers that keep what they were
-// told of a name hear when it ends.
+// told of a name are told when it ends.
 #pragma once
 
 #include <algorithm>

@@ -1,8 +1,8 @@
-// Ranks that one device cannot connect with: its sink hears of each once, with the reason, and what
-// is posted to it there is refused from then on. So it is a list of what this device has still to
-// tell, and has told; the state of the rank is in peer_table, which the sink reports to. Owned by
-// the queues behind a device. Threads: shared; serve() and set_told() are the polling thread's.
-// Always true: the first reason stays, and who is in it is never taken out.
+// Ranks that one device cannot connect with: its sink is told of each once, with the reason, and
+// what is posted to it there is refused from then on. So it is a list of what this device has still
+// to tell, and has told; the state of the rank is in peer_table, which the sink reports to. Owned
+// by the queues behind a device. Threads: shared; serve() and set_told() are the polling thread's.
+// Always true: the first reason stays, and a rank in it is never taken out.
 #pragma once
 
 #include <atomic>
@@ -31,12 +31,12 @@ class unreachable {
   bool is_told(int rank) const noexcept { return of(rank).is_told.load(std::memory_order_relaxed); }
   bool has_news() const noexcept { return has_news_.load(std::memory_order_relaxed); }
 
-  // The sink is about to hear of that rank. First, since it may poll.
+  // The sink is about to be told of that rank. First, since it may poll.
   void set_told(int rank) noexcept { of(rank).is_told.store(true, std::memory_order_relaxed); }
   // use(rank, why) for all that are not told.
   template <class Use>
   void serve(Use&& use) noexcept {
-    // edge net.unreachable: partner is add(). First, so that nobody is overlooked.
+    // edge net.unreachable: partner is add(). First, so that no rank is overlooked.
     has_news_.exchange(false, std::memory_order_acquire);
     for (std::size_t i = 0; i < of_.size(); ++i) {
       const int rank = static_cast<int>(i);
@@ -48,7 +48,7 @@ class unreachable {
  private:
   struct entry {
     std::atomic<const char*> why{nullptr};  // null: it is not given up
-    std::atomic<bool> is_told{false};       // and the sink has heard it
+    std::atomic<bool> is_told{false};       // and the sink was told
   };
   entry& of(int rank) noexcept { return of_[static_cast<std::size_t>(rank)]; }
   const entry& of(int rank) const noexcept { return of_[static_cast<std::size_t>(rank)]; }
