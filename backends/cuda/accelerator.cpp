@@ -212,7 +212,7 @@ void accelerator::unpin(void* at) noexcept try {
   rest();
   gpu& g = any_gpu();
   const context_scope scope(g.call(), g.context());
-  if (scope.entered() != abi::result::success) return;  // gone, and the registration with it
+  if (scope.entered() != abi::result::success) return;  // lost, and the registration with it
   log_teardown(g.call(), g.call().mem_host_unregister(at), "cuMemHostUnregister");
 } catch (const std::exception& error) {
   base::log::warn("cuda", "host memory stays registered: %s", error.what());
@@ -239,7 +239,7 @@ void accelerator::put_word(mem::stream_word& word) noexcept {
   hold(-1);
 }
 
-// Relaxed: a number only. Who will wait is started after this call has returned.
+// Relaxed: a number only. A stream or kernel that will wait starts after this call has returned.
 void accelerator::hold(int change) noexcept {
   held_.fetch_add(static_cast<std::size_t>(change), std::memory_order_relaxed);
 }

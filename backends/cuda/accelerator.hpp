@@ -36,8 +36,8 @@ class accelerator final : public mem::accelerator {
   // Throws backend_error when CUDA cannot be used. Uses no GPU yet.
   accelerator(driver& d, pointer_cache& pointers, mem::arena& records,
               const accelerator_options& options = {});
-  // Polls until every job has ended; a GPU that is lost ends its jobs with an error. Nobody calls
-  // anything else meanwhile, and no mapped_memory is left.
+  // Polls until every job has ended; a GPU that is lost ends its jobs with an error. No thread
+  // calls anything else meanwhile, and no mapped_memory is left.
   ~accelerator() override;
 
   // Bytes up to which it is worth while: writes through PCIe are combined and posted, a read waits

@@ -21,7 +21,7 @@ namespace lci::cuda {
 
 namespace {
 
-constexpr unsigned LOOKS_IN_VAIN = 1024;  // looks in vain between two for errors
+constexpr unsigned LOOKS_IN_VAIN = 1024;  // polls that find nothing between two error checks
 
 }  // namespace
 
@@ -99,7 +99,7 @@ void atomic_jobs::open() {
   check(call,
         call.mem_host_alloc(&memory_, BYTES, abi::HOST_ALLOC_PORTABLE | abi::HOST_ALLOC_DEVICE_MAP),
         "cuMemHostAlloc", on + ", " + std::to_string(BYTES) + " bytes");
-  std::memset(memory_, 0, BYTES);  // launch 0 is nobody's
+  std::memset(memory_, 0, BYTES);  // no launch has number 0
   abi::device_ptr at = 0;
   check(call, call.mem_host_get_device_pointer(&at, memory_, 0), "cuMemHostGetDevicePointer", on);
   for (std::size_t i = 0; i < LAUNCHES; ++i) {
@@ -125,10 +125,10 @@ void atomic_jobs::close() noexcept {
 }
 
 atomic_jobs::~atomic_jobs() {
-  if (!is_made_.load(std::memory_order_relaxed)) return;  // nobody else is here any more
+  if (!is_made_.load(std::memory_order_relaxed)) return;  // no other thread is here any more
   const context_scope scope(gpu_->call(), context_);
   const bool is_lost = scope.entered() != abi::result::success;
-  if (is_lost) module_ = nullptr;  // gone with its context
+  if (is_lost) module_ = nullptr;  // lost with its context
   // Jobs of a device that did not wait for them.
   while (!is_lost && gpu_->call().stream_query(stream_) == abi::result::not_ready) sched_yield();
   collect_locked();

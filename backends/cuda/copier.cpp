@@ -233,8 +233,8 @@ std::size_t copier::poll() noexcept {
   for (std::size_t i = 0; i < count; ++i) {
     if (list[i].to != nullptr) list[i].to->on_copied(list[i].error);
   }
-  // edge cuda.copier_idle: who finds the copier idle finds the completions called; partner is
-  // is_idle().
+  // edge cuda.copier_idle: a thread that finds the copier idle finds the completions called;
+  // partner is is_idle().
   if (count != 0) pending_.fetch_sub(count, std::memory_order_release);
   return count;
 }

@@ -38,7 +38,7 @@ copy_batcher::copy_batcher(gpu_list& gpus, int ordinal, const copier_limits& lim
   }
   for (batch& each : batches_) {
     each.owner = this;
-    free_locked(each);  // nobody else can be here yet
+    free_locked(each);  // no other thread can be here yet
   }
 }
 
@@ -179,7 +179,7 @@ bool copy_batcher::hand_over(copier& to, road& on) noexcept {
   const copy_answer answer = post(to, std::span(copies).first(count), *next);
   switch (answer.code) {
     case errorcode_t::posted:
-      return true;  // and may have ended by now: `next` is somebody else's
+      return true;  // and may have ended by now: `next` is not ours any more
     case errorcode_t::retry_lock:
     case errorcode_t::retry_nomem:
       put_back(*next, next->is_alone);

@@ -24,11 +24,11 @@ copy_stream::copy_stream(gpu& on) : gpu_(on) {
 copy_stream::~copy_stream() {
   try {
     ended(ended_ + under_way_.size());
-  } catch (const backend_error&) {  // it was thrown before, or nobody asked
+  } catch (const backend_error&) {  // it was thrown before, or no caller asked
   }
   const abi::functions& call = gpu_.call();
   const context_scope scope(call, gpu_.context());
-  if (scope.entered() != abi::result::success) return;  // gone, and all this with it
+  if (scope.entered() != abi::result::success) return;  // lost, and all this with it
   for (const abi::event each : under_way_)
     log_teardown(call, call.event_destroy(each), "cuEventDestroy");
   for (const abi::event each : spare_)
@@ -61,7 +61,7 @@ void copy_stream::start(std::byte* to, const std::byte* from, std::size_t size) 
   const bool is_copying = !error && size != 0;
   if (!error) error = {call.event_record(under_way_.back(), stream_), "cuEventRecord"};
   if (!error) return;
-  // Who is told that it failed uses the memory for other things at once.
+  // A caller that is told that it failed uses the memory for other things at once.
   while (is_copying && call.stream_query(stream_) == abi::result::not_ready)
     std::this_thread::yield();
   spare_.push_back(under_way_.back());

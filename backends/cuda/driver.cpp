@@ -94,7 +94,7 @@ std::string version_text(int version) {
 driver::driver(driver_options options) : options_(std::move(options)) {}
 
 driver::driver(const abi::functions& table) : functions_(table) {
-  publish_locked();  // nobody else can be here yet
+  publish_locked();  // no other thread can be here yet
 }
 
 driver::~driver() = default;

@@ -43,7 +43,7 @@ std::string text_of(const abi::functions& call, const failure& what, const std::
 
 // Throws backend_error unless `code` is success.
 void check(const abi::functions& call, abi::result code, const char* name, const std::string& on);
-// Tear-down: says it once in the log. That the driver has ended before us is nobody's mistake.
+// Tear-down: says it once in the log. That the driver has ended before us is no mistake.
 void log_teardown(const abi::functions& call, abi::result code, const char* name) noexcept;
 
 }  // namespace lci::cuda

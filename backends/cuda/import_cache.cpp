@@ -80,7 +80,7 @@ void import_cache::release(entry* used) noexcept {
   drop_locked(std::move(owner));
 }
 
-// Nobody uses it. Closing a handle waits for whatever the GPU is doing, also for a stream or a
+// It is not in use. Closing a handle waits for whatever the GPU is doing, also for a stream or a
 // kernel of the user that waits for us; unmapping VMM memory does not.
 void import_cache::drop_locked(std::unique_ptr<entry> old) noexcept {
   if (old->way != share_way::legacy_ipc || unclosed_limit_ == 0) return unmap(*old);

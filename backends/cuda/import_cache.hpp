@@ -69,7 +69,7 @@ class import_cache {
   imported open(int peer, const share_ticket& ticket, descriptor fd, std::string& why_not,
                 bool* may_pass = nullptr);
 
-  // For users that keep nothing: unmapped now if nobody has it in use.
+  // For users that keep nothing: unmapped now if it is not in use.
   void drop_unused(int peer, std::uint64_t base) noexcept;
   void drop_peer(int peer) noexcept;  // died or left
   // For another cache's open(), since the driver has one address space for all GPUs of a process:

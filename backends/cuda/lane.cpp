@@ -58,7 +58,7 @@ failure lane::begin_st(std::span<const copy> copies, const flag_write& flag, voi
   ++issued_;
   if (!error && !refused) error = write_flag_st(flag);
   if (!error) error = mark_st();
-  // Something is under way that nobody can follow any more: the lane ends here, and the entry is
+  // Something is under way that can no longer be followed: the lane ends here, and the entry is
   // given back with the error once the GPU is through with its buffers.
   if (error) broken_ = error;
   return {};

@@ -74,7 +74,7 @@ class lane {
   void examine_st() noexcept;
   // The context is lost: what is under way ends with this error.
   void abandon_st(const failure& why) noexcept;
-  // Whether enough looks were in vain for that to be worth it.
+  // Whether enough looks have found nothing for that to be worth it.
   bool wants_examination_st() const noexcept { return idle_looks_ >= LOOKS; }
 
  private:

@@ -100,7 +100,7 @@ void memory_sharing::release(void* memory) noexcept {
 void memory_sharing::give_back(const block& was, abi::device_ptr at) noexcept {
   const abi::functions& call = was.on->call();
   const context_scope scope(call, was.on->context());
-  if (scope.entered() != abi::result::success) return;  // gone, and cuMemAlloc's memory with it
+  if (scope.entered() != abi::result::success) return;  // lost, and cuMemAlloc's memory with it
   if (was.mapped_size != 0)
     unmap_handle(call, at, was.mapped_size);
   else

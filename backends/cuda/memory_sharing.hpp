@@ -1,7 +1,7 @@
 // Buffers that processes share, on this driver: VMM allocations with posix file descriptors, CUDA
 // IPC where it has none, and the mappings of others' memory, one import_cache per GPU. Callers:
 // lci/share, through mem::memory_sharing. Threads: shared.
-// Always true: a mapping goes with its last user, since a buffer that is gone must not keep its
+// Always true: a mapping ends with its last user, since a buffer that was freed must not keep its
 // owner's memory. Primary contexts that were needed are retained until the object is destroyed.
 #pragma once
 

@@ -252,7 +252,7 @@ bool peer_maps::has_atomics(const mem::peer_range& what, int device) noexcept tr
   gpu* const there = record ? owner_of(*record) : nullptr;
   return there != nullptr && gpus_.at(device).has_atomics_on(*there);
 } catch (const std::exception&) {
-  return false;  // nobody knows
+  return false;  // it is not known
 }
 
 descriptor peer_maps::fetch(const mem::peer_range& what, const share_record& record, reason& why) {

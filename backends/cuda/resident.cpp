@@ -19,7 +19,7 @@ namespace layout = resident_layout;
 
 namespace {
 
-constexpr unsigned LOOKS = 1024;  // looks in vain between two for errors
+constexpr unsigned LOOKS = 1024;  // polls that find nothing between two error checks
 
 std::uint64_t bit_of(std::size_t which) noexcept { return std::uint64_t{1} << which; }
 
@@ -80,7 +80,7 @@ void resident::open() {
   check(call,
         call.mem_host_alloc(&memory, bytes, abi::HOST_ALLOC_PORTABLE | abi::HOST_ALLOC_DEVICE_MAP),
         "cuMemHostAlloc", on + ", " + std::to_string(bytes) + " bytes");
-  std::memset(memory, 0, bytes);  // turn 0 and number 0 are nobody's
+  std::memset(memory, 0, bytes);  // turn 0 and number 0 are not used
   control_ = static_cast<layout_control*>(memory);
   rings_ = reinterpret_cast<layout::command*>(control_ + 1);
   abi::device_ptr at = 0;
@@ -94,7 +94,7 @@ void resident::open() {
 resident::~resident() {
   stop();
   const context_scope scope(gpu_.call(), context_);
-  if (scope.entered() != abi::result::success) module_ = nullptr;  // gone with its context
+  if (scope.entered() != abi::result::success) module_ = nullptr;  // lost with its context
   close();
 }
 

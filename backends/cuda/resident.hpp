@@ -1,12 +1,12 @@
 // The resident copy kernel of one GPU, as the processor sees it: hands small copies, deliveries and
 // atomic operations to a kernel that is running and polls their ends in host memory, 3 us from GPU
 // to GPU where the copy engine takes 6.5. The kernel ends by itself, and is launched again when the
-// next job finds it gone. Callers: copy_batcher. Threads: shared; one spinlock, never held across a
-// driver call or a job's function. Always true: a job is only taken while the kernel is known to
-// run; one that was taken is told of once, from poll(), or, when the kernel has ended without it,
-// goes by the copy engine in a wrapper that keeps its flag or signal; atomic operations then go
-// where resident_options say. Nothing here waits for the GPU, but for the destructor. Figures and
-// what it costs others: docs/gpu.md.
+// next job finds that it has ended. Callers: copy_batcher. Threads: shared; one spinlock, never
+// held across a driver call or a job's function. Always true: a job is only taken while the kernel
+// is known to run; one that was taken is reported once, from poll(), or, when the kernel has ended
+// without it, goes by the copy engine in a wrapper that keeps its flag or signal; atomic operations
+// then go where resident_options say. Nothing here waits for the GPU, but for the destructor.
+// Figures and what it costs others: docs/gpu.md.
 #pragma once
 
 #include <array>

@@ -60,8 +60,8 @@ std::uint32_t share_record::check_of(const bytes& what) noexcept {
 void share_record::write(std::byte* shared, const bytes& what) noexcept {
   const word_array words = words_of(what);
   auto* const to = reinterpret_cast<std::uint64_t*>(shared);
-  // The thread that is told the check is told it later; who reads meanwhile finds that it does not
-  // fit.
+  // The thread that is told the check is told it later; a peer that reads meanwhile finds that it
+  // does not fit.
   for (std::size_t i = 0; i < WORDS; ++i)
     std::atomic_ref(to[i]).store(words[i], std::memory_order_relaxed);
 }
@@ -146,7 +146,7 @@ mem::share_place share_records::publish_locked(const allocation& what, exported 
   to.last_use = ++clock_;
   to.holds = 0;  // those were of what was here before
   share_record::write(to.shared, bytes);
-  to.fd = std::move(out.fd);  // closes the one before, whose number nobody finds any more
+  to.fd = std::move(out.fd);  // closes the one before, whose number no peer finds any more
   return place_of(to);
 }
 

@@ -5,7 +5,7 @@
 // shared; an export takes the lock along for microseconds to milliseconds.
 // Always true: a record is used for the owner's identity of the memory only. One that is written
 // anew has another check, and a descriptor is closed after its record was rewritten, so that a peer
-// who finds the record unchanged after it has fetched a number has fetched the right descriptor.
+// that finds the record unchanged after it has fetched a number has fetched the right descriptor.
 // Descriptors keep the memory behind them: those of freed memory are closed at the next export.
 #pragma once
 
@@ -35,7 +35,7 @@ struct share_record {
   bytes encode() const noexcept;
   // Nothing when it is not one, or a descriptor is missing or too much.
   static std::optional<share_record> decode(const bytes& from) noexcept;
-  // Never 0. Tells records apart; anybody can make one that fits.
+  // Never 0. Tells records apart; any process can make one that fits.
   static std::uint32_t check_of(const bytes& what) noexcept;
   // To and from memory that another process has mapped, word by word; `shared` is a multiple of 8.
   static void write(std::byte* shared, const bytes& what) noexcept;
@@ -68,7 +68,7 @@ class share_records {
     std::uint32_t check = 0;
     descriptor fd;
     std::uint64_t last_use = 0;
-    std::size_t holds = 0;  // of who goes on naming it
+    std::size_t holds = 0;  // of those that go on naming it
   };
   using map = std::unordered_map<abi::device_ptr, entry>;
 

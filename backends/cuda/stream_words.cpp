@@ -71,7 +71,7 @@ void stream_words::grow(gpu& g) {
   check(g.call(), scope.entered(), "cuCtxPushCurrent", on);
   void* memory = nullptr;
   // Portable: for streams of every GPU. With unified addressing a GPU names it as we do. Without
-  // the lock, so that a driver that takes its time holds up nobody who gives a word back.
+  // the lock, so that a slow driver does not hold up a thread that gives a word back.
   check(g.call(),
         g.call().mem_host_alloc(&memory, PAGE * sizeof(place),
                                 abi::HOST_ALLOC_PORTABLE | abi::HOST_ALLOC_DEVICE_MAP),

@@ -60,7 +60,7 @@ void user_allocators::release(void* memory) {
 
 void user_allocators::give_back(const block& was, void* memory) noexcept {
   const context_scope scope(was.on->call(), was.on->context());
-  if (scope.entered() != abi::result::success) return;  // gone, and the memory with it
+  if (scope.entered() != abi::result::success) return;  // lost, and the memory with it
   if (was.is_pinned)
     log_teardown(was.on->call(), was.on->call().mem_free_host(memory), "cuMemFreeHost");
   else

@@ -1,5 +1,5 @@
 // The functions of libamdhip64 that we call, with the signatures of the header that this is
-// compiled with. Callers: driver.cpp. Threads: filled once, before anybody calls; then shared.
+// compiled with. Callers: driver.cpp. Threads: filled once, before the first call; then shared.
 #pragma once
 
 #ifndef __HIP_PLATFORM_AMD__

@@ -133,8 +133,8 @@ void cards::fail(const char* reason) noexcept {
     failure_.store(reason, std::memory_order_relaxed);
 }
 
-// Peers were told the address once. A peer that was met goes on sending to the old one, and nobody
-// else would ever find us.
+// Peers were told the address once. A peer that was met goes on sending to the old one, and no
+// other peer would ever find us.
 void cards::check_address(const chosen_port& card) noexcept {
   if (!has_moved(card.context.get(), card)) {
     log::info("ibv", "%s: addresses have changed, but not the one in use", card.name.c_str());

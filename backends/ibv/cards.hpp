@@ -48,8 +48,8 @@ class cards {
   const std::vector<rail>& rails() const noexcept { return rails_; }
   const patience& tries() const noexcept { return patience_; }
   std::string names() const;
-  // Why the cards are of no use any more, for good, as far as that was heard, in a literal; null:
-  // they are.
+  // Why the cards are of no use any more, for good, as far as is known, in a literal; null: they
+  // are.
   const std::atomic<const char*>& failure() const noexcept { return failure_; }
   // The same, once what the cards say of themselves was read; that is logged.
   const char* find_failure() noexcept;

@@ -31,7 +31,7 @@ connection::connection(int r, qp_handle q, std::uint32_t p, std::uint32_t depth,
       next_signal_(batch_ - 1) {}
 
 void connection::enter(const send_record& what, std::uint64_t number) noexcept {
-  // Relaxed here and below: only who has the lock writes these.
+  // Relaxed here and below: only the holder of the lock writes these.
   const std::uint64_t at = records_.load(std::memory_order_relaxed);
   ring_[at & mask_] = {what, number};
   if (what.what == purpose::user)

@@ -47,7 +47,7 @@ constexpr claim claim_of(purpose what) noexcept {
              : claim::user;
 }
 
-// Somebody waits for a work request, or it holds something until it is done. Most small messages
+// Something waits for a work request, or it holds something until it is done. Most small messages
 // have no such record.
 struct send_record {
   void* context = nullptr;        // for the sink, or a look-up
@@ -64,7 +64,7 @@ class connection : public net::connected::connection {
 
   // reserved: places that no user's post gets, RESERVE if it is less, and never all. shared: the
   // lock that all queue pairs of a thread domain have in common; null: its own. home: where the
-  // queue pair lives, if that is nobody else's.
+  // queue pair lives, if it shares that with no other.
   connection(int rank, qp_handle qp, std::uint32_t psn, std::uint32_t depth, std::uint32_t reserved,
              base::biased_lock* shared = nullptr, thread_domain home = {});
 
@@ -76,7 +76,7 @@ class connection : public net::connected::connection {
   errorcode_t post(ibv_send_wr& wr, const send_record& what) noexcept {
     return post(wr, &what, claim_of(what.what));
   }
-  // The same for what nobody waits for.
+  // The same for what nothing waits for.
   [[gnu::always_inline]] errorcode_t post(ibv_send_wr& wr, claim by) noexcept {
     return post(wr, nullptr, by);
   }
@@ -140,7 +140,7 @@ class connection : public net::connected::connection {
   void end_split() noexcept { splits_.fetch_sub(1, std::memory_order_release); }
   // Puts that are in order, but perhaps not there yet: what takes other cards would pass them.
   bool has_open_puts() const noexcept {
-    // edge connection.room: partner is free_places(). Relaxed: who was answered sees its own post.
+    // edge connection.room: partner is free_places(). Relaxed: the poster sees its own post.
     return done_.load(std::memory_order_acquire) < puts_.load(std::memory_order_relaxed);
   }
   // It may be refused again before that means something.

@@ -62,8 +62,8 @@ int connector::start_queue() noexcept {
   return rc;
 }
 
-// A queue pair in error says nothing and hears nothing, for good. What was under way is lost, as
-// datagrams may be: hellos are repeated. Its number, which peers know, stays.
+// A queue pair in error sends nothing and receives nothing, for good. What was under way is lost,
+// as datagrams may be: hellos are repeated. Its number, which peers know, stays.
 LCI_COLD void connector::restart_queue() {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RESET;

@@ -1,6 +1,6 @@
 // Hellos over verbs: datagrams over one unreliable queue pair, whose address every rank knows from
 // the start. Owned by fabric; called from polls. Threads: as connected::connector says. Always
-// true: a connection is made once both sides have said their queue pair and each has heard that the
+// true: a connection is made once both sides have said their queue pair and each was told that the
 // other knows it.
 #pragma once
 

@@ -26,8 +26,8 @@ struct contact {
   // edge ibv.directory: address before key; partner is directory_of().
   std::atomic<std::uint64_t> directory{0};
   std::atomic<std::uint32_t> directory_key{0};
-  // Of a process of this machine: readable once it has ended. -1: of another machine, not known,
-  // or no such descriptors here; ENDED: it was gone already.
+  // Of a process of this machine: readable once it has ended. -1: of another machine, not known, or
+  // no such descriptors here; ENDED: it had ended already.
   std::atomic<int> process{-1};
   static constexpr int ENDED = -2;
 };

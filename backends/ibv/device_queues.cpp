@@ -73,7 +73,7 @@ device_queues::~device_queues() {
   clear();
 }
 
-// Where the next queue pair lives, if that is nobody else's.
+// Where the next queue pair lives, if it shares that with no other.
 thread_domain device_queues::next_home() {
   if (config_.ibv_td_strategy != attr_ibv_td_strategy_t::per_qp) return {};
   thread_domain out = make_thread_domain(cards_.pd());
@@ -82,7 +82,7 @@ thread_domain device_queues::next_home() {
 }
 
 connection& device_queues::make_connection(int rank) {
-  // First: once there is a connection to a rank, nobody asks again.
+  // First: once there is a connection to a rank, it is not asked for again.
   if (rails_ != nullptr) rails_->make_connection(rank);
   cq_.make_room(made_ + 1, depth_, receives_.size());
   thread_domain home = next_home();
@@ -115,7 +115,7 @@ void device_queues::tell(int rank, const note& what) noexcept {
   due_notices_.tell(rank, what, [this](int to, const note& one) { return send_note(to, one); });
 }
 
-// True: nobody needs it any more, or it is out.
+// True: it is not needed any more, or it is out.
 bool device_queues::send_note(int rank, const note& what) noexcept {
   connection* const on = find(rank);
   if (on == nullptr || on->state() > connection::stage::ready) return true;

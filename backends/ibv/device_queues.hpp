@@ -37,12 +37,12 @@ class device_queues : public net::connected::device_queues<connection, note> {
   void set_rails(std::unique_ptr<rail_queues> rails) noexcept { rails_ = std::move(rails); }
   // A queue pair for that rank, not connected yet. Throws backend_error.
   connection& make_connection(int rank);
-  // Sends a note, now or at a later poll. The peer may have ended: then nobody needs it.
+  // Sends a note, now or at a later poll. The peer may have ended: then it is not needed.
   void tell(int rank, const note& what) noexcept;
   void tell_withdrawn(int rank, net::remote_key name) noexcept {
     tell(rank, {note::kind::withdrawn, name.slot, name.generation, 0});
   }
-  // No user hears any more how what is under way ends. By the only thread that uses the device.
+  // No user is told any more how what is under way ends. By the only thread that uses the device.
   void forget_users() noexcept;
   // No user waits for anything.
   bool is_drained() const noexcept {

@@ -59,12 +59,12 @@ errorcode_t endpoint::send(const net::net_op& op) noexcept {
   work one(IBV_WR_SEND_WITH_IMM, 0, op.imm);
   one.add(op.buffer, op.size, key);
   const errorcode_t code = on->post(one.wr, {op.context, op.packet}, by_);
-  // A packet that nobody waits for is ours now, so its sender is done.
+  // A packet that nothing waits for is ours now, so its sender is done.
   const bool is_open = op.packet == nullptr || op.context != nullptr;
   return code == errorcode_t::done && is_open ? errorcode_t::posted : code;
 }
 
-// A buffer that nobody has registered: its copy goes, so it is free at once.
+// A buffer that is not registered: its copy goes, so it is free at once.
 errorcode_t endpoint::send_copy(connection& on, const net::net_op& op) noexcept {
   mem::packet* const packet = queues_.packets().get();
   if (packet == nullptr) return errorcode_t::retry_nomem;

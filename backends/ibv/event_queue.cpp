@@ -56,8 +56,8 @@ inline bool event_queue::sent(net::sink& to, const ibv_wc& what, connection& on)
   return finish_done(to, on, last, status == IBV_WC_SUCCESS ? nullptr : meaning_of(status).data());
 }
 
-// Presents the oldest event, and counts it unless it was the backend's own: who waits for something
-// to happen is not to take a keepalive for it. False: it was deferred, and is the oldest still.
+// Presents the oldest event, and counts it unless it was the backend's own: a thread that waits for
+// something must not take a keepalive for it. False: it was deferred, and is the oldest still.
 inline bool event_queue::present(net::sink& to, std::size_t& count) noexcept {
   // Taken out before the sink runs: a sink that polls again sees what comes after it, and may write
   // over it.
@@ -174,7 +174,7 @@ bool event_queue::finish(net::sink& to, connection& on, const send_record& recor
     else
       to.on_error(on.rank, record.context, error);
   }
-  // Last: who sees that nothing is open may take all of this down.
+  // Last: a thread that sees that nothing is open may take all of this down.
   on.finish_user();
   return true;
 }
@@ -227,8 +227,8 @@ LCI_COLD bool event_queue::is_read_out(int& looks) const noexcept {
 }
 
 // What has arrived is in the queue and comes first. A card that still works flushes what is under
-// way then, with how each of it ended. It has one more look's time for that; then nobody waits for
-// it any more.
+// way then, with how each of it ended. It has one more look's time for that; then it is waited for
+// no longer.
 LCI_COLD void event_queue::fail_card(net::sink& to, const char* reason) noexcept {
   if (was_card_failed_) {
     lose_all(to, reason);
@@ -239,8 +239,8 @@ LCI_COLD void event_queue::fail_card(net::sink& to, const char* reason) noexcept
   }
 }
 
-// Everything that was posted there fails, since nobody will hear how it ended, or needs to. What
-// the card says of it later finds nothing.
+// Everything that was posted there fails, since how it ended will not be known, nor need it be.
+// What the card says of it later finds nothing.
 LCI_COLD void event_queue::lose(net::sink& to, connection& on, const char* reason) noexcept {
   on.settle();
   send_record record;
@@ -267,7 +267,7 @@ void event_queue::look_at(net::sink& to, connection& on) noexcept {
 
 // Why this side cannot go on with it; null: it can. A queue pair says nothing of a peer to which
 // nothing is sent. So a peer that was silent for a while gets a write of no bytes, which its card
-// acknowledges without its help, or nobody does.
+// acknowledges without its help, or which stays unacknowledged.
 const char* event_queue::find_failure(connection& on) noexcept {
   if (on.heard_ticks() == 0) on.hear(now_);
   const bool is_silent = now_ >= on.heard_ticks() + SILENCE_MS * base::ticks_per_ms();
@@ -287,8 +287,8 @@ const char* event_queue::find_failure(connection& on) noexcept {
   return nullptr;
 }
 
-// The card should have said that nobody answers. One that does not even send while its port is down
-// may never say it: soft-RoCE, when what it has sent is held up below it
+// The card should have said that the peer does not answer. A card that does not even send while its
+// port is down may never say it: soft-RoCE, when what it has sent is held up below it
 // (docs/virtual-machines.md).
 bool event_queue::is_beyond_hope(const connection& on) noexcept {
   if (on.keepalive_ticks != 0 && cards_.is_beyond_hope(0, on.keepalive_ticks, now_)) return true;

@@ -18,7 +18,7 @@ using base_queue =
 
 class event_queue final : public base_queue {
  public:
-  static constexpr std::uint64_t LOOK_MS = 200;    // between two looks at who is silent
+  static constexpr std::uint64_t LOOK_MS = 200;    // between two looks for silent peers
   static constexpr std::uint64_t LEAVE_MS = 5000;  // a peer that is alive acknowledges at once
 
   using base_queue::base_queue;
@@ -37,7 +37,7 @@ class event_queue final : public base_queue {
       is_awaited |= finish(to, on, record, number == last ? error : nullptr);
     return is_awaited;
   }
-  // What was posted there fails, since nobody will hear how it ended.
+  // What was posted there fails, since how it ended will not be known.
   void lose(net::sink& to, connection& on, const char* reason) noexcept;
   // At the next poll rail_queues::serve() is called. Threads: shared.
   void serve_rails_soon() noexcept { due_notices_.raise(); }
@@ -55,7 +55,7 @@ class event_queue final : public base_queue {
   void put_back_message(const net::arrival& what, const place& into,
                         const connection& from) noexcept;
   [[gnu::always_inline]] bool sent(net::sink& to, const ibv_wc& what, connection& on) noexcept;
-  // False: nobody waits for that one but the backend itself, which asked for a sign of life.
+  // False: only the backend itself waits for that one: it asked for a sign of life.
   bool finish(net::sink& to, connection& on, const send_record& record, const char* error) noexcept;
   void stop(connection& on) noexcept;
   void drop_posted(net::sink& to, connection& on, std::string_view reason) noexcept;

@@ -19,8 +19,8 @@ struct gpu_tiers {
   // On a card that is open; all of the parameters outlive it. Throws backend_error.
   static std::unique_ptr<tier_queue> open(const chosen_port& card, ibv_pd* pd,
                                           const tier_options& options);
-  // The other end of a peer's queue pair: takes what that asks for, and nobody posts to it. Throws
-  // backend_error.
+  // The other end of a peer's queue pair: takes what that asks for, and nothing is posted to it.
+  // Throws backend_error.
   static std::unique_ptr<tier_queue> open_target(const chosen_port& card, ibv_pd* pd);
 };
 

@@ -59,8 +59,8 @@ class regions final
   void set_rails(std::unique_ptr<rail_regions> rails) noexcept { rails_ = std::move(rails); }
   rail_regions* rails() const noexcept { return rails_.get(); }
   void publish(net::remote_key name, std::uint64_t key);
-  // Peers find that name, and no card's key in it: who keeps it need not hear of its end, since no
-  // card uses what it says. Its row stays until the slot has a new holder.
+  // Peers find that name, and no card's key in it: a peer that keeps it need not be told of its
+  // end, since no card uses what it says. Its row stays until the slot has a new holder.
   bool is_without_key(net::remote_key name) noexcept;
   using region_store::of_arena;
 

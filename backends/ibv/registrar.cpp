@@ -13,8 +13,8 @@
 namespace lci::ibv {
 namespace {
 
-// A way that is not built is left out. Who asks for it and for others gets those; who asks for it
-// alone hears so.
+// A way that is not built is left out. A setting that names others too gets those; one that names
+// it alone is an error.
 mem::ladder_rules built(mem::ladder_rules rules) {
   std::string& why_not = rules.left_out[static_cast<std::size_t>(mem::rung::data_direct)];
   if (!why_not.empty()) return rules;

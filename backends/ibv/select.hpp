@@ -48,7 +48,7 @@ struct selection {
 selection choose(std::vector<port_facts>& all, const net::topology* machine, const viewpoint& here,
                  const port_settings& settings);
 
-// Up to `count` of those that `is_meant` and nobody has taken, the best first.
+// Up to `count` of those that `is_meant` and that are not taken, the best first.
 void add_best(selection& to, std::vector<port_facts>& all, const net::topology* machine,
               const viewpoint& here, const port_settings& settings, std::size_t count,
               const std::function<bool(const port_facts&)>& is_meant);

@@ -149,7 +149,7 @@ std::string subnet_of(const ibv_gid& gid) {
   return out;
 }
 
-// Who is on the same can be reached. Of routes between subnets nothing is known here.
+// A port on the same network can be reached. Of routes between subnets nothing is known here.
 std::string network_of(const port_facts& port) {
   ibv_gid prefix{};
   std::memcpy(prefix.raw, port.gid.gid.raw, 8);

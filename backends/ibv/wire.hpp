@@ -35,7 +35,7 @@ struct hello {
   std::uint32_t version = WIRE_VERSION;
   std::uint64_t to = 0;    // the fabric that is meant
   std::uint64_t from = 0;  // the fabric that speaks
-  std::int32_t rank = -1;  // who speaks
+  std::int32_t rank = -1;  // the sender
   std::uint32_t device = 0;
   std::uint32_t qpn = 0;   // my queue pair for you on this device
   std::uint32_t psn = 0;   // where its numbers start

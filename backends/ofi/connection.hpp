@@ -22,7 +22,7 @@ namespace lci::ofi {
 
 class connection : public net::connected::connection {
  public:
-  // Messages on the way to a peer: providers buffer what nobody has asked for without end.
+  // Messages on the way to a peer: providers buffer without limit what the peer has not asked for.
   static constexpr std::uint64_t WINDOW = 1024;
 
   // most: operations of users at a time.
@@ -62,9 +62,9 @@ class connection : public net::connected::connection {
     if (!one.is_told) count(one, ~0u);
     return !one.is_told;
   }
-  // One that nobody was told of, now that the connection has ended. It keeps its place in the list
-  // and what it holds until the provider is done with it. That may be as soon as the lock is free:
-  // the post that it is for may be under way still, and be refused.
+  // One whose end was not reported, now that the connection has ended. It keeps its place in the
+  // list and what it holds until the provider is done with it. That may be as soon as the lock is
+  // free: the post that it is for may be under way still, and be refused.
   struct untold {
     holding held;
     work* done;  // the provider was done with it: all is the caller's; null: it was not
@@ -99,7 +99,7 @@ class connection : public net::connected::connection {
     if (found != nullptr) leave(*found);
     return found;
   }
-  // No user is told of what is posted. Nor do packets go home: their pool may have gone by then.
+  // No user is told of what is posted. Nor do packets go home: their pool may have ended by then.
   // Their memory stays, so the provider may read them still.
   void forget_users() noexcept {
     const std::lock_guard lock(lock_);
@@ -116,7 +116,7 @@ class connection : public net::connected::connection {
   }
   // edge ofi.counts: partner is count().
   bool is_idle() const noexcept { return all_.load(std::memory_order_acquire) == 0; }
-  // Writes whose data may not be there yet; and of these, those for which nobody waits. Both:
+  // Writes whose data may not be there yet; and of these, those that nothing waits for. Both:
   // edge ofi.counts, partner is count().
   bool has_writes() const noexcept { return writes_.load(std::memory_order_acquire) != 0; }
   bool has_silent_writes() const noexcept {
@@ -143,7 +143,7 @@ class connection : public net::connected::connection {
   moment missed;                    // its process was
   moment ended;                     // the connection has, with memory of the program in use
   std::uint64_t leaving_ticks = 0;  // when we were to say that we leave, behind writes
-  std::uint64_t broken_ticks = 0;   // when it failed and the peer was to hear that; 0: it has
+  std::uint64_t broken_ticks = 0;   // when it failed and the peer was to be told; 0: it was
 
  private:
   // Under lock_; others only look. edge ofi.counts: what was told is done before the count says so.

@@ -118,7 +118,7 @@ void connector::before_look() noexcept {
 }
 
 void connector::hear_news(int rank, lifeline::news what) noexcept {
-  // Judged at the next look: who was busy elsewhere has not read yet what has come.
+  // Judged at the next look: a thread that was busy elsewhere has not read yet what has come.
   if (what == lifeline::news::silent) return suspects_.push_back(rank);
   contact& who = peers_[static_cast<std::size_t>(rank)];
   who.is_watched.store(false, std::memory_order_relaxed);
@@ -138,8 +138,8 @@ void connector::judge(int rank) noexcept {
                   is_watched ? "it is asked again" : "it cannot be asked again");
 }
 
-// So lately that its host cannot have been silent as long as the lifeline has heard nothing. Half
-// of that time: what is read now may have come a while ago.
+// So lately that its host cannot have been silent as long as the lifeline has received nothing.
+// Half of that time: what is read now may have come a while ago.
 bool connector::was_heard_lately(int rank) const noexcept {
   std::uint64_t heard = 0;
   caller_.for_each_queues(
@@ -183,7 +183,7 @@ bool connector::done_with(cell& one, std::size_t size, hello& said) {
   return is_sound;
 }
 
-// A hello that cannot be sent: nobody is there, or not yet.
+// A hello that cannot be sent: the rank is not there, or not yet.
 void connector::read_error() {
   fi_cq_err_entry what{};
   if (fi_cq_readerr(queues_.cq.get(), &what, 0) != 1 || what.op_context == nullptr) return;
@@ -199,7 +199,7 @@ void connector::read_error() {
   if (!is_watched(one.to)) miss(one.to, CANNOT_CALL);
 }
 
-// That it was heard counts, whatever becomes of it.
+// That it arrived counts, whatever becomes of it.
 void connector::hear_early(const hello& said) noexcept {
   try {
     sender_of(said);

@@ -1,5 +1,5 @@
 // Hellos over libfabric: messages over one endpoint of the fabric, whose name every rank knows from
-// the start, and the sockets by which the end of a process is heard. Owned by fabric; called from
+// the start, and the sockets by which the end of a process is noticed. Owned by fabric; called from
 // polls. Threads: as connected::connector says; is_watched() shared. Always true: a connection is
 // ready once each side knows the endpoint of the other.
 #pragma once
@@ -53,8 +53,8 @@ class connector final : public net::connected::connector<connector, device_queue
   friend net::connected::connector<connector, device_queues, hello, contact>;
   static constexpr std::uint32_t RECEIVES = 64;
   static constexpr std::uint32_t SENDS = 32;
-  // Of these, the first so many are not for calls to ranks that were not heard: providers may keep
-  // a hello until its rank makes progress.
+  // Of these, the first so many are not for calls to ranks that have sent nothing yet: providers
+  // may keep a hello until its rank makes progress.
   static constexpr std::uint32_t NOT_FOR_CALLS = 8;
   static constexpr std::size_t CELL_BYTES = 128;
   static_assert(CELL_BYTES >= sizeof(hello));

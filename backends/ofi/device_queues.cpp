@@ -184,8 +184,8 @@ errorcode_t device_queues::send_packet(connection& on, std::uint64_t word, mem::
   });
 }
 
-// Not as a packet: nothing may be posted on it any more that completes. Who cannot be told so hears
-// nothing.
+// Not as a packet: nothing may be posted on it any more that completes. A peer that cannot be told
+// so is not told.
 LCI_COLD bool device_queues::say_failed(const connection& on) noexcept {
   if (sizeof(note) > inject_) return true;
   struct {
@@ -203,7 +203,7 @@ void device_queues::tell(int rank, const note& what) noexcept {
   due_notices_.tell(rank, what, [this](int to, const note& one) { return send_note(to, one); });
 }
 
-// True: nobody needs it any more, or it is out.
+// True: it is not needed any more, or it is out.
 bool device_queues::send_note(int rank, const note& what) noexcept {
   connection* const on = find(rank);
   if (on == nullptr || on->state() > connection::stage::ready) return true;

@@ -70,7 +70,7 @@ class device_queues : public net::connected::device_queues<connection, note> {
   // Null: there is no memory.
   work* new_work(connection& on, purpose why) noexcept;
 
-  // Sends a note, now or at a later poll. The peer may have ended: then nobody needs it.
+  // Sends a note, now or at a later poll. The peer may have ended: then it is not needed.
   void tell(int rank, const note& what) noexcept;
   void tell_withdrawn(int rank, net::remote_key name) noexcept {
     tell(rank, {.what = note::kind::withdrawn, .slot = name.slot, .generation = name.generation});
@@ -79,7 +79,7 @@ class device_queues : public net::connected::device_queues<connection, note> {
   bool is_drained() const noexcept {
     return is_quiet() && users_.load(std::memory_order_acquire) == 0;
   }
-  // No user hears any more how what is under way ends. By the only thread that uses the device.
+  // No user is told any more how what is under way ends. By the only thread that uses the device.
   void forget_users() noexcept {
     forget_failures();
     for_each([](connection& on) { on.forget_users(); });

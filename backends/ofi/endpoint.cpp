@@ -77,7 +77,7 @@ errorcode_t endpoint::send_packet(connection& on, const net::net_op& op) noexcep
   const errorcode_t code =
       queues_.send_packet(on, word_of(word::kind::message, op.imm), *op.packet, op.size, *one);
   if (code != errorcode_t::done) queues_.end_user();
-  // A packet that nobody waits for is ours now, so its sender is done.
+  // A packet that nothing waits for is ours now, so its sender is done.
   return code == errorcode_t::done && op.context != nullptr ? errorcode_t::posted : code;
 }
 

@@ -36,7 +36,7 @@ class endpoint final : public net::endpoint {
   errorcode_t send_buffer(connection& on, const net::net_op& op) noexcept;
   errorcode_t send_packet(connection& on, const net::net_op& op) noexcept;
   errorcode_t rma(const net::net_op& op, access what) noexcept;
-  // A refused post is `posted` too, where the sink hears why.
+  // A refused post is `posted` too, where the sink is told why.
   struct outcome {
     errorcode_t answer;
     bool is_out = false;  // the provider has taken something

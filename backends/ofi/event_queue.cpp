@@ -72,8 +72,8 @@ inline void event_queue::immediate(net::sink& to, const fi_cq_data_entry& what) 
   to.on_immediate(from->rank, said.imm());
 }
 
-// Presents the oldest event, and counts it unless it was the backend's own: who waits for something
-// to happen is not to take a keepalive for it. False: it was deferred, and is the oldest still.
+// Presents the oldest event, and counts it unless it was the backend's own: a thread that waits for
+// something must not take a keepalive for it. False: it was deferred, and is the oldest still.
 inline bool event_queue::present(net::sink& to, std::size_t& count) noexcept {
   // Taken out before the sink runs: a sink that polls again sees what comes after it, and may write
   // over it.
@@ -167,7 +167,7 @@ std::size_t event_queue::poll(net::sink& to, std::size_t max) noexcept {
   return poll_once(to, max);
 }
 
-// The peer may send another one; it hears of that now and then. One that is deferred is no sign of
+// The peer may send another one; it is told so now and then. One that is deferred is no sign of
 // life: it comes back and back.
 inline void event_queue::dealt_with(connection& from) noexcept {
   from.hear(now_);
@@ -217,7 +217,7 @@ void event_queue::finish(net::sink& to, work& one, int error) noexcept {
   works_.put(&one);
 }
 
-// What it held is given back, and who waits for it hears.
+// What it held is given back, and the user that waits for it is told.
 void event_queue::tell_end(net::sink& to, connection& on, const holding& one,
                            std::string_view error) noexcept {
   if (one.packet != nullptr) mem::release_packet(arena_, one.packet);
@@ -235,7 +235,7 @@ void event_queue::tell_user(net::sink& to, connection& on, const holding& one,
     else
       to.on_error(on.rank, one.context, error);
   }
-  // Last: who sees that nothing is open may take all of this down.
+  // Last: a thread that sees that nothing is open may take all of this down.
   end_user();
 }
 
@@ -271,7 +271,7 @@ void event_queue::take_note(net::sink& to, const note& what, connection& from) n
       return from.set_consumed(what.count);
     case note::kind::ask: {
       note answer;
-      // Who would not hear of its end must not know it, and asks again.
+      // A peer that would not be told of its end must not know it, and asks again.
       if (!memory_.tell(name, from.rank, answer)) answer.what = note::kind::ask_again;
       return tell(from.rank, answer);
     }

@@ -17,7 +17,7 @@ using base_queue =
 
 class event_queue final : public base_queue {
  public:
-  static constexpr std::uint64_t LOOK_MS = 100;  // between two looks at who is silent or missed
+  static constexpr std::uint64_t LOOK_MS = 100;  // between two looks for silent or missed peers
   // A provider sends the last message at once, or the peer is not reading.
   static constexpr std::uint64_t LEAVE_MS = 2000;
 
@@ -60,7 +60,7 @@ class event_queue final : public base_queue {
   bool must_wait_for_writes(connection& on) const noexcept;
 
   std::uint32_t dry_ = 0;  // polls that found nothing
-  int broken_ = 0;         // connections of which the peer is to hear that they failed here
+  int broken_ = 0;         // connections whose peer is to be told that they failed here
   int unfinished_ = 0;     // that have ended, and users wait for the provider
 };
 

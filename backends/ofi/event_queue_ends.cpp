@@ -1,5 +1,5 @@
-// How connections end: who is silent, missed or left, what is told of what is posted there, and
-// what the peer hears.
+// How connections end: which peers are silent, missed or have left, what users are told of what is
+// posted there, and what the peer is told.
 #include <algorithm>
 #include <new>
 
@@ -8,7 +8,7 @@
 namespace lci::ofi {
 namespace {
 
-constexpr std::uint64_t SILENCE_MS = 1000;  // after which who cannot be watched is asked
+constexpr std::uint64_t SILENCE_MS = 1000;  // after which a peer that cannot be watched is asked
 // Polls without news after which all has come that a missed peer sent.
 constexpr std::uint32_t DRY_POLLS = 16;
 // Where polls never come to that: others send without end, or a message is deferred for want of
@@ -19,7 +19,7 @@ constexpr char UNFINISHED[] = "the connection has ended, and the provider did no
 
 }  // namespace
 
-// What is posted there will not end, or nobody knows when. What it holds is the provider's until
+// What is posted there will not end, or it is not known when. What it holds is the provider's until
 // then: it may read a packet, or answer into a registration.
 void event_queue::drop(net::sink& to, connection& on, std::string_view reason, bool all) noexcept {
   while (const auto one = on.take_untold(all)) {
@@ -33,7 +33,7 @@ void event_queue::drop(net::sink& to, connection& on, std::string_view reason, b
 }
 
 // A peer that lives may go on answering reads, and the provider may go on reading what is to be
-// written. So users hear of those when the provider is done, since they may free the memory then.
+// written. So users learn of those when the provider is done, since they may free the memory then.
 void event_queue::drop_posted(net::sink& to, connection& on, std::string_view reason) noexcept {
   drop(to, on, reason, false);
   if (on.is_idle()) return;
@@ -73,7 +73,7 @@ void event_queue::look(net::sink& to) noexcept {
   drop_late(to);
 }
 
-// A provider may have to connect once more for that, and a peer that has died need not hear.
+// A provider may have to connect once more for that, and a peer that has died need not be told.
 void event_queue::tell_broken() noexcept {
   if (broken_ == 0) return;
   const std::uint64_t now = base::cpu_ticks();
@@ -131,7 +131,7 @@ void event_queue::keep_alive(connection& on) noexcept {
   if (!on.is_asked) packets_.put(packet);
 }
 
-// As a packet: its completion says that all before it has gone.
+// As a packet: its completion says that all before it was sent.
 bool event_queue::say_disconnect(connection& on, bool says_so) noexcept {
   if (says_so && must_wait_for_writes(on)) return false;
   note last;
@@ -140,8 +140,8 @@ bool event_queue::say_disconnect(connection& on, bool says_so) noexcept {
          errorcode_t::done;
 }
 
-// Where the provider may let the note pass writes, their target would end the connection and hear
-// of none. Who does not take them in time hears at least that we leave.
+// Where the provider may let the note pass writes, their target would end the connection and be
+// told of none. A peer that does not take them in time is told at least that we leave.
 bool event_queue::must_wait_for_writes(connection& on) const noexcept {
   if (keeps_write_order(*domain_.info) || !on.has_writes()) return false;
   const std::uint64_t now = base::cpu_ticks();

@@ -16,7 +16,7 @@
 namespace lci::ofi {
 namespace {
 
-constexpr int QUEUE = 4096;  // calls that nobody takes; the system may allow fewer
+constexpr int QUEUE = 4096;  // calls that are not accepted; the system may allow fewer
 // Of a connection that is made, repeated after 1, 2, 4 s: a host that was there before and may be
 // silent is given up after 3 s.
 constexpr int CALLS = 3, CALLS_AGAIN = 1;
@@ -119,7 +119,7 @@ base::descriptor lifeline::call(const fabric_address& peer, watched& one) const 
   }
   base::descriptor out(socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!out) return {};
-  // It gives up a second early: its clock for this is coarse, and the polls that hear of it need
+  // It gives up a second early: its clock for this is coarse, and the polls that notice it need
   // time as well.
   if (is_tcp) keep_asking(out.get(), patience_s_ - MARGIN_S, one.was_up ? CALLS_AGAIN : CALLS);
   // How it ends later, epoll tells.

@@ -21,7 +21,7 @@ namespace lci::ofi {
 class lifeline {
  public:
   // ended: it was there and is not any more. silent: its host was there and does not answer.
-  // refused: nobody listens there, or something between us says so. none: it could not be made;
+  // refused: no process listens there, or something between us says so. none: it could not be made;
   // nothing is known.
   enum class news : std::uint8_t { ended, silent, refused, none };
 

@@ -51,7 +51,7 @@ std::size_t hang_up(const ends_of_connection& is_meant) noexcept {
     const char* const name = entry->d_name;
     int fd = -1;
     if (std::from_chars(name, name + std::strlen(name), fd).ec != std::errc()) continue;
-    // Nothing else is copied: who closes a copy of a file gives up its locks.
+    // Nothing else is copied: closing a copy of a file gives up its locks.
     if (!is_tcp(fd)) continue;
     // A thread that closes that one now and opens another loses nothing.
     const base::descriptor same(fcntl(fd, F_DUPFD_CLOEXEC, 0));

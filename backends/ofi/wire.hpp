@@ -41,7 +41,7 @@ struct hello {
   std::uint32_t version = WIRE_VERSION;
   std::uint64_t to = 0;    // the fabric that is meant
   std::uint64_t from = 0;  // the fabric that speaks
-  std::int32_t rank = -1;  // who speaks
+  std::int32_t rank = -1;  // the sender
   std::uint32_t device = 0;
   std::uint8_t flags = 0;
   std::uint8_t reserved[5] = {};
@@ -70,7 +70,7 @@ struct fabric_address {
 };
 
 // The word that travels beside a message or a write, or before it where the provider carries less:
-// who speaks, what kind it is, and 32 bits of the layer above.
+// the sender, what kind it is, and 32 bits of the layer above.
 class word {
  public:
   enum class kind : std::uint32_t { message = 0, immediate = 1, note = 2 };

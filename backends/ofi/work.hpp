@@ -34,7 +34,7 @@ struct work : ticket, holding {
   connection* on = nullptr;
   std::uint64_t flush = 0;   // what the target is asked for, once it has been
   bool is_write = false;     // of remote memory
-  bool is_silent = false;    // ... for which nobody waits
+  bool is_silent = false;    // ... that nothing waits for
   bool is_answered = false;  // its completion is a sign of the peer, not of this host alone
   bool is_told = false;      // its end was told before the provider knew
   // In the list of the connection.

@@ -239,7 +239,7 @@ void bulk_stream::take_submitted() noexcept {
   }
 }
 
-// Who has a record for that rank has seen its flow made.
+// A thread that has a record for that rank has seen its flow made.
 bulk_stream::flow& bulk_stream::activate(int rank) noexcept {
   flow& f = *flows_[static_cast<std::size_t>(rank)];
   if (!f.is_active) {
@@ -292,7 +292,7 @@ void bulk_stream::end(stream* one) noexcept {
 // However many wait: one that is refused would block its lane, and with it the pieces that the
 // peer sends for our own gets. Each takes as much memory here as at the peer.
 bool bulk_stream::start_reply(peer& who, const get_record& asked) noexcept {
-  // Nobody reads the answer, and its end is told once its lanes are empty.
+  // The answer is not read, and its end is told once its lanes are empty.
   if (who.has_ended()) return true;
   const mem::region_table* regions = peers_.config().regions;
   const void* const from =

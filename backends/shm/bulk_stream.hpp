@@ -8,8 +8,8 @@
 //   post -> submitted -> waiting in the flow to its peer -> issued, its pieces in flight
 //        -> all returned, or the peer's answer to a get -> finished -> sink
 //
-// One record goes all this way, from list to list. So only who posts needs memory, and is refused
-// without; a poller for whom there is none for a piece comes back to it.
+// One record goes all this way, from list to list. So only a post needs memory, and is refused
+// without; a poller that finds none for a piece comes back to it.
 //
 // Callers: endpoint posts, inbox polls and hands over what peers ask for. Threads: post_*(),
 // fail_later(), watch() shared; the rest belongs to the thread that is inside the device's
@@ -89,8 +89,8 @@ class bulk_stream {
   std::size_t deliver(net::sink& to) noexcept;
   // The peer has ended: everything towards it fails.
   void drop_peer(peer& who, net::sink& to) noexcept;
-  // The device has ended, no thread posts or polls: the next one of its number tells nobody of what
-  // is under way, and neither reads its buffers nor lets peers write to them. A part that the
+  // The device has ended, no thread posts or polls: the next one of its number reports nothing of
+  // what is under way, and neither reads its buffers nor lets peers write to them. A part that the
   // target was asked to read may still be read.
   void forget() noexcept;
   // Likewise: takes home what threads that had not seen the end of a peer have lent to it since.
@@ -102,14 +102,14 @@ class bulk_stream {
   struct stream {
     kind what = kind::put;
     bool is_reply = false;
-    bool is_forgotten = false;  // its device has ended: nobody hears of it
+    bool is_forgotten = false;  // its device has ended: the end is not reported
     bool has_fence = false;
     bool is_chosen = false;   // the chooser picks `way` when it starts
     bool was_chosen = false;  // so it may go another way, if that one does not work
     bool is_timed = false;    // from the post to the end
     bool avoids_kernel = false;
     bool is_to_repeat = false;   // a part was refused: once all is back, from the start
-    bool has_imm_there = false;  // who reads all of it also tells the immediate
+    bool has_imm_there = false;  // the reader of all of it also tells the immediate
     way_chooser::skips may;
     copy_way way = copy_way::pipeline;
     bool has_started = false;       // what it waits for, if anything, is behind it
@@ -157,8 +157,8 @@ class bulk_stream {
     stream* of = nullptr;
     bool is_read = false;  // by the target, out of the buffer: the packet has no data
   };
-  // All streams to one peer. Made by who first needs it, kept; the rest is the poller's. Pieces
-  // come back in the order of the lane.
+  // All streams to one peer. Made by the first thread that needs it, kept; the rest is the
+  // poller's. Pieces come back in the order of the lane.
   struct flow {
     peer* who = nullptr;
     stream_list waiting;  // in the order posted; the first one may be issued in part

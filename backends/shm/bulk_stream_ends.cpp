@@ -40,8 +40,8 @@ void bulk_stream::drop_flow(flow& f, bool is_dead) noexcept {
   while (stream* const s = f.gets.pop()) finish_get(s, PEER_ENDED);
 }
 
-// Buffers may be anybody's now. What fails before it starts is not copied, see issue(); what
-// has been issued ends when its packets are back.
+// Buffers may be in other use now. What fails before it starts is not copied, see issue(); what has
+// been issued ends when its packets are back.
 void bulk_stream::forget() noexcept {
   take_submitted();
   const auto forget_all = [](const stream_list& these, const char* why) {

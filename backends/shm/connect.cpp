@@ -51,7 +51,7 @@ bool unhex(std::string_view text, fabric_id& id) {
 }
 
 // An abstract name: starts with a zero byte, lives as long as the socket, leaves nothing behind.
-// Asks nobody for memory: a caller may be a post.
+// Allocates no memory: a caller may be a post.
 socklen_t fill(sockaddr_un& where, const fabric_id& id) noexcept {
   static constexpr std::string_view PREFIX = "lci-shm-";
   const hex_text name = hex(id);

@@ -106,7 +106,7 @@ void connections::leave() noexcept {
   const std::lock_guard lock(mutex_);
   if (left_) return;
   left_ = true;
-  look_at_all_locked();  // who has called meanwhile wants to be told as well
+  look_at_all_locked();  // a peer that has called meanwhile is to be told as well
   const bye goodbye;
   for (auto& [fd, on] : links_) {
     // When both sides called at once there is another connection to one that was told on the first.
@@ -181,7 +181,7 @@ errorcode_t connections::make_lane(int rank, outbox& box, std::uint32_t lane,
     consumed.store(first_position(first), std::memory_order_relaxed);
     // edge lane.offset: the same for a lane's slots.
     directory->lane[lane].store(arena().offset_of(slots) + first, std::memory_order_release);
-    // Relaxed: who writes to it gets it from here, or from the block's pointer.
+    // Relaxed: a thread that writes to it gets it from here, or from the block's pointer.
     entry->begin(slots, first_position(first), consumed);
     box.opened_locked(rank, lane);
     out = entry;

@@ -130,7 +130,7 @@ class connections {
   void report(const peer& who, net::peer_event what) noexcept;
   peer& peer_locked(int rank);
 
-  // Calls that one look takes in: who calls without end does not hold up a poll.
+  // Calls that one look takes in: a peer that calls without end does not hold up a poll.
   static constexpr int MAX_ACCEPTS = 32;
   // Of each kind of trouble so many are said.
   static constexpr std::uint64_t MOST_WARNINGS = 10;

@@ -113,7 +113,7 @@ errorcode_t connections::greet_locked(peer& who) {
   add_locked(std::move(node)).who = &who;
   ++who.links;
   watch_process_locked(who, peer_of(fd).pid);
-  // Relaxed: nobody uses a field marked M before `mapped`, and all else has the lock.
+  // Relaxed: no thread uses a field marked M before `mapped`, and all else has the lock.
   who.state.store(contact::greeted, std::memory_order_relaxed);
   report(who, net::peer_event::connect);
   return errorcode_t::done;

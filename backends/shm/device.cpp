@@ -11,7 +11,7 @@ namespace lci::shm {
 
 device::~device() {
   queues_.in.settle_all();  // there may be no next poll
-  // Who has given up waiting for the rest is not there any more when it ends.
+  // A caller that has given up waiting for the rest is not there any more when it ends.
   if (!is_drained()) {
     queues_.flow.forget();
     queues_.gets.forget();
@@ -76,8 +76,8 @@ std::size_t device::poll_on(net::sink& to, std::size_t max,
   return n;
 }
 
-// Another thread is the poller, as far as is known. Who has lanes looks at these, and tries now and
-// then to become the poller; who has none tries each time.
+// Another thread is the poller, as far as is known. A thread that has lanes looks at these, and
+// tries now and then to become the poller; one that has none tries each time.
 std::size_t device::poll_elsewhere(net::sink& to, std::size_t max) noexcept {
   side_inbox* const own = queues_.sides.of(base::thread_id());
   std::size_t n = 0;

@@ -41,7 +41,7 @@ class inbox {
   // What an idle poll does in the end, if it is to.
   bool is_to_settle() const noexcept { return (state_ & UNSETTLED) != 0; }
   void settle() noexcept;
-  // The same of all lanes, by who knows that no thread polls. Before the fabric leaves.
+  // The same of all lanes, by a caller that knows that no thread polls. Before the fabric leaves.
   void settle_all() noexcept;
   std::size_t poll(net::sink& to, std::size_t max) noexcept;
   // The calling thread is a new poller and had lanes of its own: they come along.

@@ -51,7 +51,7 @@ struct tx_lane {
   std::uint32_t polls_at_post = 0;  // by the thread of the last post, at that
 
   void begin(slot* all, std::uint32_t position, const consumed_count& count) noexcept {
-    // Relaxed: who writes to it gets it from here, or from the block's pointer.
+    // Relaxed: a thread that writes to it gets it from here, or from the block's pointer.
     tail.store(position, std::memory_order_relaxed);
     seen = position;
     consumed = &count;
@@ -68,8 +68,8 @@ struct tx_lane {
   bool is_full() noexcept { return seems_full() && is_still_full(); }
   // Makes next(), whose data is in place, the consumer's.
   void publish(slot_header header) noexcept { publish(position(), next(), header); }
-  // The same for who has asked where that is: what has been written to the slot keeps compilers
-  // from reusing what they know.
+  // The same for a caller that has asked where that is: what has been written to the slot keeps
+  // compilers from reusing what they know.
   void publish(std::uint32_t position, slot& s, slot_header header) noexcept {
     // edge slot.publish: data before header; partner is the acquire load in rx_lane::look().
     s.header.store(header.pack() | lap_bit(position), std::memory_order_release);
@@ -179,8 +179,8 @@ struct rx_lane {
   // Is the lap bit of the next message set?
   bool waits_for_set_bit() const noexcept { return lap_bit(cursor) != 0; }
   // The look behind the nth message of a drain: is there another one? A look that finds nothing
-  // takes the line away from a sender that is about to write it, so where it was in vain behind the
-  // first messages, the next drains do without it: what came meanwhile is found by the next poll.
+  // takes the line away from a sender that is about to write it, so where it found nothing behind
+  // the first messages, the next drains do without it: what came meanwhile the next poll finds.
   bool goes_on(std::size_t n) noexcept {
     if (patience != 0) {
       --patience;

@@ -39,7 +39,7 @@ inline constexpr std::size_t MOST_SHORT_GET = 8 * 1024;
 
 // What a slot holds.
 enum class slot_kind : std::uint8_t {
-  none = 0,     // nobody has written it
+  none = 0,     // not written yet
   message,      // data: the message itself, `size` bytes
   packet,       // data: packet_record
   immediate,    // no data: a put_imm() whose data is already in place

@@ -43,7 +43,7 @@ void outbox::close_locked(int rank) noexcept {
   for (std::uint32_t i = 0; i < LANES; ++i) {
     tx_lane* block = block_of(i).load(std::memory_order_relaxed);
     if (block == nullptr || block[rank].slots == nullptr) continue;
-    // Relaxed: a post that comes too early to see this writes into a lane that nobody reads.
+    // Relaxed: a post that comes too early to see this writes into a lane that is not read.
     block[rank].is_closed.store(1, std::memory_order_relaxed);
     // Gives the memory back but not the addresses, so such a post does no harm either.
     madvise(block[rank].slots, LANE_SIZE, MADV_REMOVE);

@@ -64,7 +64,7 @@ class outbox {
   };
   // Own lane or shared one, made if need be, with a free slot. Answers done, retry_* or fatal.
   errorcode_t acquire(int rank, hold& out) noexcept;
-  // The same for the lane that belongs to the poller, who must be inside.
+  // The same for the lane that belongs to the poller, which must be inside.
   errorcode_t acquire_poller(int rank, tx_lane*& out) noexcept;
 
   int index() const noexcept { return index_; }
@@ -76,7 +76,7 @@ class outbox {
   // The next message of this lane, which the caller holds, is such a put. False: not any more,
   // nothing has happened; else it is to be published now.
   bool begin_put(int rank, const tx_lane& lane) noexcept;
-  // begin_put() was in vain.
+  // Takes begin_put() back: no put follows.
   void cancel_put(int rank, const tx_lane& lane) noexcept { put_guards_[rank].cancel(lane); }
   // Are there puts on their way that a lane put in order? Then `out` says which.
   struct mark {

@@ -52,7 +52,7 @@ struct peer {
   std::atomic<bool> single_copy{false};
   // Operations that need not be measured (way_chooser), by its class: puts of one piece that go by
   // the lane; puts, and gets, that the poster copies. Relaxed: a few more or less are of no
-  // account. Written by all who post such, hence not beside what every post reads.
+  // account. Written by all threads that post such, hence not beside what every post reads.
   struct alignas(base::CACHE_LINE) spared {
     std::array<std::atomic<std::uint32_t>, way_chooser::ONE_PIECE> by_lane{};
     std::array<std::array<std::atomic<std::uint32_t>, way_chooser::AT_ONCE>, 2> by_kernel{};

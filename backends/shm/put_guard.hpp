@@ -54,11 +54,11 @@ class put_guard {
     const std::uint32_t end = end_.load(std::memory_order_seq_cst);
     return first_lane.position() + 1 == end || !first_lane.is_consumed(end - 1);
   }
-  // The position behind the last of them that somebody may rely on.
+  // The position behind the last of them that may be relied on.
   std::uint32_t end_of_open(const tx_lane& first_lane) const noexcept {
     const std::uint32_t end = end_.load(std::memory_order_acquire);  // edge outbox.put
     const std::uint32_t position = first_lane.position();
-    // A put that is only announced has not been answered, so nobody relies on it. Those before it
+    // A put that is only announced has not been answered, so nothing relies on it. Those before it
     // count.
     return static_cast<std::int32_t>(end - position) > 0 ? position : end;
   }

@@ -35,8 +35,8 @@ void segment::map(int fd, std::uint64_t reserve, mem::arena& home) {
     throw backend_error("shm: a peer says that its arena reserves " + std::to_string(reserve) +
                         " bytes; legal are whole pages up to " + std::to_string(MAX_RESERVE));
   }
-  // A process that shrinks a file under a mapping kills those who look at it. Kernels that know no
-  // seals say EINVAL.
+  // A process that shrinks a file under a mapping kills the processes that look at it. Kernels that
+  // know no seals say EINVAL.
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals >= 0 && (seals & F_SEAL_SHRINK) == 0) {
     throw backend_error("shm: a peer's memory file is not sealed against shrinking");

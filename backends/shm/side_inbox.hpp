@@ -39,7 +39,7 @@ class lane_list {
   std::atomic<rx_lane*> first_{nullptr};
 };
 
-// When lanes are lent. Tests that want it often change this while nobody polls.
+// When lanes are lent. Tests that want it often change this while no thread polls.
 struct lending_rules {
   // Microseconds between two looks of the poller, at least: it looks when it reads the clock, which
   // is every 64th poll or four times a millisecond. A thread that has not come by in the meantime
@@ -49,7 +49,7 @@ struct lending_rules {
   std::uint32_t steady_after = 4;
   // Messages between two looks from which a lane is worth lending.
   std::uint32_t busy_from = 16;
-  // Drains in a row that met receives of one thread, or of nobody in particular, until the lane may
+  // Drains in a row that met receives of one thread, or of no particular one, until the lane may
   // move.
   std::uint8_t sure_after = 32;
   // A lane that comes back sooner than this waits as long until it is lent again, and twice as long
@@ -68,8 +68,8 @@ class side_inbox {
 
   // By its thread. Answers how many messages were presented.
   std::size_t poll(net::sink& to, std::size_t max) noexcept;
-  // By its thread, after a poll that has found so much: true now and then, since somebody has to be
-  // the device's poller.
+  // By its thread, after a poll that has found so much: true now and then, since one thread has to
+  // be the device's poller.
   bool is_to_try(std::size_t found) noexcept;
   // By its thread: it holds lanes, or some were lent to it.
   bool has_lanes() const noexcept {
@@ -81,7 +81,7 @@ class side_inbox {
   void lend(rx_lane& lane) noexcept { arriving_.add(lane); }
   // How often its thread has come by. A hint.
   std::uint32_t visits() const noexcept { return visits_.load(std::memory_order_relaxed); }
-  // By its thread, which polls in vain.
+  // By its thread, whose poll found nothing.
   void come_by() noexcept { visits_.store(visits() + 1, std::memory_order_relaxed); }
   // All lanes, linked, with nothing owed. False: its thread is inside.
   bool take_all(rx_lane*& out) noexcept;
@@ -122,7 +122,7 @@ class side_inbox {
   // Changed inside `polling_`. Read outside by its own thread alone, as a hint.
   std::atomic<rx_lane*> lanes_{nullptr};
   rx_lane* presenting_ = nullptr;  // as in inbox
-  std::uint32_t version_ = 0;      // a poll inside a poll, and who takes lanes, counts it up
+  std::uint32_t version_ = 0;      // counted up by a poll inside a poll, and with lanes taken
   bool is_to_settle_ = false;
   // Of its thread.
   std::uint32_t looked_ = 0;       // polls since it read the clock, idle ones with more weight

@@ -40,7 +40,7 @@ void side_inboxes::look(std::vector<rx_lane*>& active, std::uint64_t now, bool m
   for (rx_lane* const lane : active) lane->counted_at = lane->cursor;
 }
 
-// Who polls all the time, and who has stopped.
+// Which threads poll all the time, and which have stopped.
 void side_inboxes::look_at_threads(std::vector<rx_lane*>& active) noexcept {
   const std::uint32_t me = base::thread_id();
   for (std::uint32_t i = 0; i < MAX_SIDES; ++i) {
@@ -78,9 +78,9 @@ side_inbox* side_inboxes::least_laden() const noexcept {
   return least;
 }
 
-// Who is to have a busy lane, of which the poller has `own`; null: it stays. Of lanes that anybody
-// may poll each thread gets a fair share, first that of the thread with its own number at the peer:
-// in many programs these two talk to each other.
+// Which thread is to have a busy lane, of which the poller has `own`; null: it stays. Of lanes that
+// any thread may poll each thread gets a fair share, first that of the thread with its own number
+// at the peer: in many programs these two talk to each other.
 side_inbox* side_inboxes::whose(const rx_lane& lane, std::size_t own) const noexcept {
   if (lane.wanted_by != rx_lane::NOBODY) return steady(lane.wanted_by);
   if (lane.number == base::thread_id()) return nullptr;

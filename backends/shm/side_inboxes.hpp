@@ -1,7 +1,7 @@
 // The threads that share a device and are not its poller, and which lanes each of them polls:
-// those whose messages meet its receives, and some of those whose messages are for nobody in
-// particular. A lane is lent to a thread only while that thread polls all the time; if it stops,
-// the lane is taken back. Why: docs/decisions/0056-lanes-for-each-thread.md.
+// those whose messages meet its receives, and some of those whose messages are for no particular
+// thread. A lane is lent to a thread only while that thread polls all the time; if it stops, the
+// lane is taken back. Why: docs/decisions/0056-lanes-for-each-thread.md.
 // Callers: device, for the calling thread; inbox, which is the poller's. Threads: of() and make()
 // any, for themselves; the rest the device's poller, outside of its sink unless it says otherwise.
 #pragma once

@@ -64,7 +64,7 @@ class silent_lanes {
 
 template <class Join>
 inline std::uint64_t silent_lanes::join_group(std::size_t at, Join join) const noexcept {
-  // Relaxed: who goes on reads it again, see rx_lane::look().
+  // Relaxed: a thread that goes on reads it again, see rx_lane::look().
   const auto word = [all = heads_.data() + at](std::size_t k) {
     return all[k]->load(std::memory_order_relaxed);
   };

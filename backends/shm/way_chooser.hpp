@@ -49,7 +49,7 @@ class way_chooser {
   // Stretches for each way before one is kept: so many, and more while one of them gains an eighth
   // on its best, as copies into memory that was never touched do.
   static constexpr std::uint32_t FIRST_ROUNDS = 2, MOST_FIRST_ROUNDS = 8;
-  // Stretches of the best way between two trials: twice as many after each that was in vain.
+  // Stretches of the best way between two trials: twice as many after each that found none better.
   static constexpr std::uint32_t SHORTEST = 8, LONGEST = 256;
   // The way for the next message of more than FROM bytes, and whether the message of that class
   // before it took another one. `allowed` contains the pipeline.
