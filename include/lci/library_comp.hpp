@@ -30,7 +30,7 @@ class LCI_PUBLIC library_comp_t : public comp_impl_t {
 /// What a collective leaves for the call that waits for it, before it signals the synchronizer.
 struct collective_end_t {
   bool has_failed = false;
-  bool is_with_progress = false;  // progress() throws it, too, if nobody takes it away
+  bool is_with_progress = false;  // progress() throws it, too, unless it is taken away
   std::exception_ptr why;         // null: progress() of another thread has thrown it
 };
 /// Throws argument_error where no call may wait: in an allocator of active messages.

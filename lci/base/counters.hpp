@@ -17,7 +17,7 @@ namespace lci::base {
 class thread_counter {
  public:
   void add(std::int64_t n) noexcept { add(n, thread_id()); }
-  // id: of the calling thread, for who has asked for it already.
+  // id: of the calling thread, for callers that have asked for it already.
   void add(std::int64_t n, std::uint32_t id) noexcept { add_up(n, id); }
   // Adds 1 and answers what the calling thread has added in all; beyond the limit of threads, what
   // those have.

@@ -6,18 +6,18 @@
 
 namespace lci::base {
 
-// Towards the caller, or towards nobody for good.
+// Towards the caller, or for good towards no thread.
 LCI_COLD void lock_bias::move() noexcept {
   thread_id();  // a thread's very first visit
   const std::lock_guard guard(moving_);
   if (is_over()) return;
   while (moves_ <= most_moves_ && detail::thread_record_tls != nullptr) {
-    if (!owner_.seize()) continue;  // the other one is inside, perhaps without a processor
+    if (!owner_.seize()) continue;  // the owner is inside, perhaps without a processor
     ++moves_;
     return;
   }
   owner_.retire();
-  // edge lock_bias.over: nobody is inside; partner is is_over().
+  // edge lock_bias.over: no thread is inside; partner is is_over().
   is_over_.store(true, std::memory_order_release);
 }
 
@@ -47,7 +47,7 @@ bool lock_bias::enter() noexcept {
 }
 
 // It announces nothing: the announcement that a handler has interrupted would be lost. Instead, it
-// becomes the owner, and nobody can move the bias while it holds moving_.
+// becomes the owner, and no other thread can move the bias while it holds moving_.
 lock_bias::look::look(lock_bias& at) noexcept : at_(at) {
   if (at_.is_over()) {
     may_look_ = true;

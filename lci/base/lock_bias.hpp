@@ -72,7 +72,7 @@ class lock_bias {
     bool may_look_ = false;
   };
 
-  // edge lock_bias.over: what the last thread did inside is there for all who take the locks.
+  // edge lock_bias.over: what the last thread did inside is visible to all that take the locks.
   bool is_over() const noexcept { return is_over_.load(std::memory_order_acquire); }
 
  private:

@@ -108,7 +108,7 @@ class alignas(CACHE_LINE) owned {
   // that owner to leave; false if it is still inside after `wait_us`, or if the caller is inside.
   // With 0 it waits for no other taker either.
   bool seize(std::uint64_t wait_us = SEIZE_US) noexcept;
-  // Takes the ownership from the thread that has it and leaves it to nobody; waits until all are
+  // Takes the ownership from the thread that has it and leaves it to none; waits until all are
   // outside, so the caller must be.
   void retire() noexcept;
   // Gives up ownership, so that the next thread becomes the owner without a barrier. Call it only

@@ -1,6 +1,6 @@
 // The time as of the last look of any thread of this process, for what happens with every message
 // and is only shown to people: reading the processor's counter takes 11 ns where a load takes one.
-// Threads: any. Called by progress, now and then, and by who stamps a record.
+// Threads: any. Called by progress, now and then, and by code that stamps a record.
 // Always true: now() never runs backwards. How far it is behind cpu_ticks() depends on who looks.
 #pragma once
 
@@ -20,11 +20,11 @@ class rough_clock {
   static constexpr std::uint64_t GAP_MS = 100;
   static constexpr std::size_t GAPS = 8;
 
-  // In cpu_ticks(); 0: nobody has looked yet.
+  // In cpu_ticks(); 0: no thread has looked yet.
   std::uint64_t now() const noexcept { return ticks_.load(std::memory_order_relaxed); }
 
   // ticks: cpu_ticks(). Changes nothing before a millisecond has passed, so that the line stays
-  // with those who read it.
+  // with its readers.
   void look(std::uint64_t ticks, std::uint64_t per_ms) noexcept {
     std::uint64_t last = ticks_.load(std::memory_order_relaxed);
     if (ticks < last + per_ms) return;

@@ -54,7 +54,7 @@ class spin_wait {
 };
 
 // A thread that calls progress again and again while another one polls the device reads the lines
-// that the other one writes: its counters, its lanes. Pauses, longer from time to time, leave these
+// that the other writes: its counters, its lanes. Pauses, longer from time to time, leave these
 // where they are written. Threads: all state is the calling thread's own.
 class turn_away {
  public:
@@ -63,7 +63,7 @@ class turn_away {
   // (docs/decisions/0050-threads-that-share-a-device.md).
   static constexpr std::uint32_t MOST = 16;
 
-  // Somebody else is at it. Answers how many pauses were made.
+  // Another thread is at it. Answers how many pauses were made.
   static std::uint32_t wait() noexcept {
     const std::uint32_t pauses = std::min(pauses_tls + pauses_tls + 1, MOST);
     for (std::uint32_t i = 0; i < pauses; ++i) cpu_relax();

@@ -1,8 +1,8 @@
 // Protocols of several steps as data: {state, event, next state, action}. The table is the
-// specification; code only walks it. Threads: immutable; who may run step() at once is the owner of
-// the state's business. Always true, checked at compile time by table_is_sound(): every pair of a
-// live state and an event has exactly one row (ignoring an event is a row too), every state can be
-// reached, and every live state can reach an end.
+// specification; code only walks it. Threads: immutable; which threads may run step() at once is
+// the business of the state's owner. Always true, checked at compile time by table_is_sound():
+// every pair of a live state and an event has exactly one row (ignoring an event is a row too),
+// every state can be reached, and every live state can reach an end.
 #pragma once
 
 #include <array>

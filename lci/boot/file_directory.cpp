@@ -45,8 +45,8 @@ void create_directory(const std::string& path) {
   fail("creating directory", path);
 }
 
-// Who can write in the directory controls what is in the files, and where we create and remove
-// some.
+// Anyone who can write in the directory controls what is in the files, and where we create and
+// remove some.
 void make_directory(const std::string& path) {
   create_directory(path);
   struct stat facts {};

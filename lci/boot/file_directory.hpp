@@ -12,8 +12,8 @@
 // Callers: the file bootstrap. Threads: single.
 // Always true: no process waits for anything that a dead process left behind; folders without a
 // living member are removed by the next process that comes; the last member that leaves removes its
-// own. Only folders and files of these names and of this user are removed or used, and nobody else
-// can write in the directory.
+// own. Only folders and files of these names and of this user are removed or used, and no other
+// user can write in the directory.
 #pragma once
 
 #include <optional>

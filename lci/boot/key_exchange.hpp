@@ -1,5 +1,5 @@
-// How two processes that share a secret agree on the keys of one connection, so that who lacks the
-// secret gets no byte, and who learns it later cannot read what was sent before.
+// How two processes that share a secret agree on the keys of one connection, so that a process that
+// lacks the secret gets no byte, and one that learns it later cannot read what was sent before.
 //
 //   joiner    magic "LCIX", version (1), 3 bytes of zero, 32 bytes of a public key made for this
 //             connection (X25519), 32 bytes of proof: BLAKE2b of these, keyed with the secret
@@ -44,7 +44,7 @@ class key_exchange {
   // The root's: which of the keys the joiner knows; nothing: none of them. Cheap, so that strangers
   // cost little.
   static std::optional<std::size_t> find(std::string_view hello, const std::vector<job_key>& keys);
-  // What to answer to who knows that key, and what comes of it; nothing: its public key is none.
+  // What to answer a joiner with that key, and what comes of it; nothing: its public key is none.
   std::optional<admitted> admit(std::string_view hello, const job_key& key) const;
 
   // Whether a message may begin so.

@@ -256,7 +256,7 @@ void server::tell_leaves(session& s) {
   std::string bytes;
   encode_left(bytes, std::exchange(s.took_leave, {}));
   const auto shared = std::make_shared<const std::string>(std::move(bytes));
-  // Who leaves as well does not look any more: of n that leave at once, none is told of the others.
+  // One that leaves as well looks no more: of n that leave at once, none is told of the others.
   for (const participant& m : s.members)
     if (m.link >= 0 && !m.took_leave) send(m.link, shared);
 }

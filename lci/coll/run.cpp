@@ -112,11 +112,11 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
     detail::need_all(args, change);
   }
 
-  // True for the first who finds that the collective will not end well. What is left of this phase
-  // may never end, so the object is released to the program at once.
+  // True for the first caller that finds that the collective will not end well. What is left of
+  // this phase may never end, so the object is released to the program at once.
   bool begin_to_fail() noexcept {
-    // Relaxed: decides who goes on here; the subtraction that each caller makes after it publishes
-    // it, and what was released, to the thread that enters.
+    // Relaxed: decides which caller goes on here; the subtraction that each caller makes after it
+    // publishes it, and what was released, to the thread that enters.
     if (has_failed_.exchange(true, std::memory_order_relaxed)) return false;
     for (running_t* each = this; each != nullptr; each = each->next_collective_.get())
       detail::let_go(std::exchange(each->held_, nullptr));

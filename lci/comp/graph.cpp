@@ -116,7 +116,7 @@ graph::~graph() {
 std::uint64_t graph::must_not_run(const char* who) const {
   // edge graph.complete, reader.
   const std::uint64_t now = state_.load(std::memory_order_acquire);
-  // Nobody is inside and no node is posted: a function has failed, and the round never ends.
+  // No thread is inside and no node is posted: a function has failed, and the round never ends.
   if (now == RUNNING) return now;
   if ((now & (RUNNING | ENDED)) != 0)
     throw argument_error(std::string(who) +

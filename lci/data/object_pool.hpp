@@ -43,7 +43,7 @@ class object_pool {
   }
   // Null: there is no memory.
   T* try_get() noexcept { return try_get(base::thread_id()); }
-  // id: of the calling thread, for who has asked for it already.
+  // id: of the calling thread, for callers that have asked for it already.
   T* try_get(std::uint32_t id) noexcept {
     if (id == base::OVERFLOW_THREAD) [[unlikely]]
       return get_shared();
@@ -61,7 +61,7 @@ class object_pool {
   }
 
   void put(T* object) noexcept { put(object, base::thread_id()); }
-  // id: of the calling thread, for who has asked for it already.
+  // id: of the calling thread, for callers that have asked for it already.
   void put(T* object, std::uint32_t id) noexcept {
     if (id == base::OVERFLOW_THREAD) [[unlikely]]
       return put_shared(object);

@@ -84,10 +84,10 @@ class per_thread_queue {
     part() : mpmc_queue<T>(PART_CAPACITY) {}
   };
 
-  // How the threads of one number take from this queue. Here and not with the thread: who goes from
-  // one queue to another and back would come to the same one each time that a fair turn is due.
-  // Relaxed, and written in two steps: an increment that threads of the same number lose only puts
-  // off their next fair turn.
+  // How the threads of one number take from this queue. Here and not with the thread: a thread that
+  // goes from one queue to another and back would come to the same one each time that a fair turn
+  // is due. Relaxed, and written in two steps: an increment that threads of the same number lose
+  // only puts off their next fair turn.
   struct alignas(base::CACHE_LINE) habit {
     std::atomic<std::uint32_t> taken{0};
     std::atomic<std::uint32_t> last{0};  // the part where they last found what was not their own

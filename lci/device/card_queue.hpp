@@ -1,12 +1,12 @@
 // A send queue of a card in software: looks at the doorbell, reads the requests that it was told
 // of, has them done and completes them, one after the other. Where the world has a way for several,
 // puts, or gets, without a fence are under way beside each other; they too are completed in the
-// order of the queue. Together with lci/wqe it is a whole path without a card. Callers: the
-// thread that drives it, by progress_st(). Threads: single; the program's threads write the ring
+// order of the queue. Together with lci/wqe it is a whole path without a card. Callers: the thread
+// that drives it, by progress_st(). Threads: single; the program's threads write the ring
 // meanwhile. Always true: a request is copied before it is looked at, so what changes later is not
 // seen; a request whose place in the completion queue is not free is not begun; after the first
 // error every request ends as flushed, and none is begun any more; every other request begins when
-// all before it are done. Cost: nothing for who makes none: no thread, no memory, no instruction in
+// all before it are done. Cost: nothing where none is made: no thread, no memory, no instruction in
 // a message.
 #pragma once
 
@@ -38,7 +38,7 @@ struct card_queue_options {
 
 class card_queue {
  public:
-  // `keys` are those of the own side, `beyond` is the other one.
+  // `keys` are those of the own side, `beyond` is the other side.
   card_queue(const card_queue_options& options, key_table& keys, world& beyond);
 
   // Does what can be done now; returns how many requests ended.

@@ -1,8 +1,8 @@
 // The memory that a card in software may touch, by the keys that work requests name. Callers: host
 // threads that register, card_queue, receiver and memory_world that resolve. Threads: shared.
 // Always true: a key names one region for good: a key that was taken back, guessed or damaged finds
-// nothing; what is resolved lies wholly inside its region. As with ibv_dereg_mr(), who takes a
-// region back sees to it that no request names it any more.
+// nothing; what is resolved lies wholly inside its region. As with ibv_dereg_mr(), a caller that
+// takes a region back sees to it that no request names it any more.
 #pragma once
 
 #include <cstddef>
@@ -70,7 +70,7 @@ class key_table {
   static constexpr std::uint8_t LAST = 0xff;  // a slot is not used again when its numbers are out
   struct entry {
     region what;
-    std::uint8_t generation = 1;  // so that 0, and INVALID_LKEY, are nobody's
+    std::uint8_t generation = 1;  // so that 0, and INVALID_LKEY, name nothing
     bool is_live = false;
   };
   std::uint32_t key_of(std::size_t slot) const {

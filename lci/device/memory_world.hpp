@@ -1,8 +1,8 @@
 // The other side in plain memory of this process: regions behind keys, and the receive half that
 // takes sends. Callers: card_queue. Threads: single.
 // Always true: atomic operations are those of the processor, so they are atomic against all of its
-// threads; a put of 4 or 8 aligned bytes is one store, so who polls it sees it whole, after all
-// that was put before.
+// threads; a put of 4 or 8 aligned bytes is one store, so a thread that polls it sees it whole,
+// after all that was put before.
 #pragma once
 
 #include "lci/device/key_table.hpp"
@@ -13,7 +13,7 @@ namespace lci::device {
 
 class memory_world final : public world {
  public:
-  // `peer` may be null: then there is nobody for sends and immediate data. `qpn` is the sender's.
+  // `peer` may be null: then nothing takes sends and immediate data. `qpn` is the sender's.
   memory_world(key_table& keys, receiver* peer, std::uint32_t qpn)
       : keys_(keys), peer_(peer), qpn_(qpn) {}
 

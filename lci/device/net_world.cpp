@@ -9,7 +9,7 @@ namespace {
 using wqe::opcode;
 using wqe::syndrome;
 
-constexpr std::uint32_t FIRST_KEY = 0x200;  // so that 0 and INVALID_LKEY are nobody's
+constexpr std::uint32_t FIRST_KEY = 0x200;  // so that 0 and INVALID_LKEY name nothing
 
 }  // namespace
 
@@ -59,7 +59,7 @@ answer net_world::poll() noexcept {
   if (is_saying_) return poll_message();
   const answer a = poll_data();
   if (a.what != outcome::done || !notifies_) return a;
-  // The data is at the peer: now it may hear of it.
+  // The data is at the peer: now it may be told.
   notifies_ = false;
   own_piece_ = {reinterpret_cast<std::byte*>(&said_length_), sizeof(said_length_)};
   return say(opcode::rdma_write_imm, {&own_piece_, 1, sizeof(said_length_)}, out_.imm,

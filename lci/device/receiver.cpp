@@ -91,7 +91,7 @@ answer receiver::take(wqe::opcode op, const local_data& from, std::uint32_t imm,
       if (used == places_[place].length) ++place, used = 0;
     }
   }
-  // Before the completion: who sees that finds the key gone.
+  // Before the completion: a thread that sees that finds the key removed.
   if (op == wqe::opcode::send_inval) keys_.remove(imm);
   complete(kind_of(op), from.length, imm, source_qp, solicited, syndrome::none);
   return {};

@@ -1,7 +1,7 @@
-// A work request as a card reads it: bytes that anybody may have written become a checked record,
-// or a syndrome. Callers: card_queue. Threads: pure functions. Always true: parse() reads the
-// octowords that it is given and no others; a record that it makes says exactly what the bytes say,
-// and nothing in it has been looked up or touched yet.
+// A work request as a card reads it: bytes of any origin become a checked record, or a syndrome.
+// Callers: card_queue. Threads: pure functions. Always true: parse() reads the octowords that it is
+// given and no others; a record that it makes says exactly what the bytes say, and nothing in it
+// has been looked up or touched yet.
 #pragma once
 
 #include <cstdint>

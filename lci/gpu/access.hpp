@@ -11,8 +11,8 @@
 
 namespace lci::gpu {
 
-// A word that somebody else may write meanwhile. Relaxed: for words after which nothing is read
-// that their writer wrote before.
+// A word that others may write meanwhile. Relaxed: for words after which nothing is read that their
+// writer wrote before.
 template <class T>
 LCI_ANYWHERE T look_at(const T* word) noexcept {
   return wqe::word_at<T>(const_cast<T*>(word)).load(std::memory_order_relaxed);
@@ -108,8 +108,8 @@ LCI_ANYWHERE inline bool takes_atomics(const endpoint_record& record) noexcept {
   return record.over_card == 0 || record.message_peers != nullptr;
 }
 
-// What ended a queue, for who waits for it. With the peer's death its requests fail, and an abort
-// flushes them: a wait may find that before it looks at the abort flag.
+// What ended a queue, for a thread that waits for it. With the peer's death its requests fail, and
+// an abort flushes them: a wait may find that before it looks at the abort flag.
 LCI_ANYWHERE inline status reason_of(const peer_record& peer) noexcept {
   const status s = wqe::ended_by(peer.queue);
   if (s != status::failed) return s;
@@ -122,7 +122,7 @@ LCI_ANYWHERE inline status reason_of(const peer_record& peer) noexcept {
       return status::failed;
   }
 }
-// And for who posts to it: nothing was posted.
+// And for a thread that posts to it: nothing was posted.
 LCI_ANYWHERE inline status refusal_of(const peer_record& peer, status s) noexcept {
   if (s == status::dead && reason_of(peer) == status::peer_lost) return status::peer_lost;
   return s == status::failed ? reason_of(peer) : s;

@@ -1,7 +1,7 @@
 // Copies between places that a thread reaches itself: the whole transfer where memory is mapped.
 // Callers: put and get of this room. Threads: all members of a scope together; each copies its
 // share. Always true: reads and writes the bytes that it is given and no others; 4 or 8 bytes at
-// places that are aligned to them are one load and one store, so who polls the word sees it whole;
+// places that are aligned to them are one load and one store, so a poller sees the word whole;
 // other sizes go 16 bytes at a time where both ends can be aligned alike. No barrier is here.
 #pragma once
 

@@ -31,7 +31,7 @@ struct message_head {
   std::uint64_t laddr = 0;   // of what is not inline
   std::uint64_t length = 0;  // the same; of recv the room
   std::uint32_t lkey = 0;
-  std::int32_t rank = -1;  // of recv: from whom, -1: anybody
+  std::int32_t rank = -1;  // of recv: the sender, -1: any rank
 };
 static_assert(sizeof(message_head) == 40);
 

@@ -32,7 +32,7 @@ struct ticket_t {
 // What a receive has become, or what a message of a queue_t is.
 struct message_t {
   status said = status::ok;  // peer_lost, too_long (longer than the room), or another end
-  int rank = -1;             // who sent
+  int rank = -1;             // the sender
   std::uint64_t size = 0;    // bytes of the message
   std::uint64_t tag = 0;
 };
@@ -126,7 +126,7 @@ LCI_ANYWHERE constexpr std::uint64_t posted_state(std::uint64_t turn) noexcept {
   return 2 * turn - 1;
 }
 
-// Takes the next free slot. Each turn is somebody's alone, so a turn whose slot is not free is
+// Takes the next free slot. Each turn is one caller's alone, so a turn whose slot is not free is
 // passed over. edge gpu.receive_free: partner is free_slot().
 LCI_ANYWHERE inline bool try_take(std::uint64_t* state, std::uint64_t posted) noexcept {
 #ifdef __CUDA_ARCH__

@@ -46,7 +46,7 @@ LCI_ANYWHERE status post_by_one(const wqe::send_queue& queue, std::uint32_t bloc
   wqe::own_turn turn;
   turn.is_mine = published >> wqe::PUBLISHED_SHIFT == base;
   turn.has_bell = has_bell && turn.is_mine && has_room && ended == 0;
-  // Who waits for room rings for others.
+  // A thread that waits for room rings for others.
   if (has_bell && !turn.has_bell) wqe::unlock_untouched(&state.bell_lock);
   if (ended != 0) {
     wqe::ring_at_the_end(queue);

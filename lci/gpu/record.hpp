@@ -29,7 +29,7 @@ struct alignas(64) receive_slot {
   // edge gpu.receive, other side in the host's store of the even value.
   std::uint64_t state;
   std::int32_t result;  // a status
-  std::int32_t rank;    // who sent
+  std::int32_t rank;    // the sender
   std::uint64_t size;   // bytes of the message
   std::uint64_t tag;
 };
@@ -56,9 +56,9 @@ struct endpoint_record {
   receive_slot* receives = nullptr;
   std::uint32_t receive_count = 0;        // a power of two
   std::uint64_t* next_receive = nullptr;  // turns taken so far, in memory of the endpoint's GPU
-  // Memory of the endpoint that atomic operations name: 8 bytes for old values that nobody wants,
-  // then 8 for each of `scratch_count` (a power of two) atomics that a kernel waits for. What has
-  // become of each of these, see scratch.hpp, is in memory of the endpoint's GPU.
+  // Memory of the endpoint that atomic operations name: 8 bytes for unwanted old values, then 8 for
+  // each of `scratch_count` (a power of two) atomics that a kernel waits for. What has become of
+  // each of these, see scratch.hpp, is in memory of the endpoint's GPU.
   key_t scratch;
   std::uint32_t scratch_count = 0;
   std::uint64_t* scratch_taken = nullptr;

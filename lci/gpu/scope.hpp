@@ -1,5 +1,5 @@
-// Who makes a call together: one thread, a warp, or a block. Of a scope one member, the leader,
-// decides and posts with its own arguments; what it decided is told to all.
+// Which threads make a call together: one thread, a warp, or a block. Of a scope one member, the
+// leader, decides and posts with its own arguments; what it decided is told to all.
 // Callers: the calls of this room, and kernels, which name a scope. Threads: all members of a scope
 // make the same call, like a barrier; all calls with scope block of one block are made in one
 // order. Always true: a call begins and ends with a barrier of its scope, so what members wrote

@@ -2,7 +2,7 @@
 // `scratch_count` places. Callers: atomics.hpp, values.hpp. Threads: any; of a scope the leader.
 // Always true: a place is one caller's until its answer was read, or cannot come any more. After an
 // abort or a limit, when it may, the place says behind which request of which queue it is free, and
-// the next caller that looks there finds out. Who finds none free waits, with all that ends a wait.
+// the next caller that looks there finds out. If none is free it waits, with all that ends a wait.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ LCI_ANYWHERE inline std::uint64_t look_at_done(const wqe::send_queue& q) noexcep
   return wqe::word_at<std::uint64_t>(&q.state->done).load(std::memory_order_acquire);
 }
 
-// Whether no answer may come to a place that was left. Nobody may be left who moves its queue.
+// Whether no answer may come to a place that was left. Perhaps nothing else moves its queue.
 LCI_ANYWHERE_ONCE inline bool is_over(const endpoint_record& r, std::uint64_t left) noexcept {
   const auto rank = static_cast<int>((left & ~SCRATCH_LEFT) >> SCRATCH_END_BITS);
   const wqe::send_queue& q = peer_beside(r, rank).queue;
@@ -115,7 +115,7 @@ LCI_ANYWHERE answer ask_with_scratch(const endpoint_t& ep, int rank,
     a.value = size > 4 ? look_at(static_cast<const std::uint64_t*>(from))
                        : look_at(static_cast<const std::uint32_t*>(from));
   }
-  // Beyond an abort or a limit the value may still come, and nobody waits for it.
+  // Beyond an abort or a limit the value may still come, and no thread waits for it.
   const bool gave_up = a.said == status::aborted || a.said == status::timed_out;
   if (a.said == status::ok || !is_posted || (!gave_up && is_over_at_last(peer.queue, end))) {
     give_back_scratch(r, place);
@@ -126,8 +126,8 @@ LCI_ANYWHERE answer ask_with_scratch(const endpoint_t& ep, int rank,
 }
 
 // Waits for the answer, of `size` bytes, to a request whose remote key is one for messages; where
-// it lands is said here. Who has got a place goes on to give it back within the round: lanes of a
-// warp may wait for each other's places.
+// it lands is said here. A thread that has got a place goes on to give it back within the round:
+// lanes of a warp may wait for each other's places.
 template <class Scope>
 LCI_ANYWHERE answer ask(const endpoint_t& ep, int rank, const wqe::send_request& request,
                         std::uint32_t size) noexcept {

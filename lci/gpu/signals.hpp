@@ -43,7 +43,7 @@ LCI_ANYWHERE inline wqe::send_request request_of(const found_place& at, const st
   return r;
 }
 
-// Where old values land that nobody wants.
+// Where unwanted old values land.
 LCI_ANYWHERE inline wqe::sge discarded(const endpoint_record& record, std::uint32_t size) noexcept {
   return {record.scratch.base, size, record.scratch.key};
 }
@@ -65,7 +65,7 @@ LCI_ANYWHERE inline status find_signal(const endpoint_t& ep, const record_words&
 }
 
 // Alone. Relaxed on a GPU: a barrier of system scope costs more than the store, and fence() makes
-// one for who wants it. A processor has it for nothing.
+// one where it is wanted. A processor has it for nothing.
 LCI_ANYWHERE inline void signal_alone(std::uint64_t at, std::uint64_t value,
                                       signal_op op) noexcept {
 #ifdef __CUDA_ARCH__
@@ -85,12 +85,12 @@ LCI_ANYWHERE inline void signal_alone(std::uint64_t at, std::uint64_t value,
   }
 #endif
 }
-// Behind data. edge gpu.signal: what the scope wrote before is seen by who has seen the word.
-// Partner is wait_until().
+// Behind data. edge gpu.signal: what the scope wrote before is seen by a thread that has seen the
+// word. Partner is wait_until().
 LCI_ANYWHERE inline void signal_after(std::uint64_t at, std::uint64_t value, signal_op op,
                                       bool is_near) noexcept {
 #ifdef __CUDA_ARCH__
-  // Relaxed behind a barrier of the GPU: nobody beyond it looks.
+  // Relaxed behind a barrier of the GPU: nothing beyond it looks.
   if (is_near) {
     __threadfence();
     return signal_alone(at, value, op);

@@ -1,9 +1,9 @@
 // What ends a wait of a call that waits for a word, not for a queue: the limits of the endpoint,
 // its end, the end of a peer, and a queue of the endpoint that has ended: what is waited for may be
 // the answer to a request that failed. Callers: the waits of this room. Threads: a patience belongs
-// to one wait. Always true: no wait of this room is without one; it reads completions that nobody
-// else reads; the first rounds look at nothing but what is waited for, since the other words may be
-// in memory that takes a microsecond to read.
+// to one wait. Always true: no wait of this room is without one; it reads completions that no other
+// thread reads; the first rounds look at nothing but what is waited for, since the other words may
+// be in memory that takes a microsecond to read.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class patience {
  public:
   static constexpr std::uint32_t LOOK_EVERY = 32;
 
-  // Of the wait for a rank, or for any. `ended` may be null: nobody's end matters, but that of the
+  // Of the wait for a rank, or for any. `ended` may be null: then no end matters but that of the
   // queue to `rank`.
   LCI_ANYWHERE patience(const endpoint_t& ep, const std::uint32_t* ended, int rank) noexcept
       : ep_(ep), ended_(ended), rank_(rank), waiter_(ep.record->waits) {}

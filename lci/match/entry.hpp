@@ -59,7 +59,7 @@ inline entry* draft(entry_pool& pool, const exact_key& key, void* value, matchin
   return e;
 }
 
-// An entry is not filed any more, and nobody looks at it.
+// An entry is not filed any more, and no thread looks at it.
 inline void give_back(entry_pool& pool, entry* e) noexcept {
   if (!e->is_lent) pool.put(e);
 }

@@ -164,7 +164,7 @@ void* map_engine::insert_raw_waiting(matching_entry_key_t key, void* value,
 // In a bucket of the open table, which the caller has entered; leaves it.
 void* map_engine::insert_raw_inside(bucket& b, matching_entry_key_t key, void* value,
                                     matching_entry_type_t type, bool is_alone) {
-  // Relaxed: nobody replaces a table in one of whose buckets another thread is.
+  // Relaxed: no thread replaces a table in one of whose buckets another thread is.
   const table* const t = current_.load(std::memory_order_relaxed);
   // The pool may not allocate here, nor a thread get its number.
   const auto at_hand = [this]() noexcept -> entry* {

@@ -218,7 +218,7 @@ class accelerator {
   // Publishes the allocation that holds [at, at + size) for peers of this machine. The record stays
   // until its place is needed for another allocation. record 0: `why_not` is a sentence.
   virtual share_place share(const void* at, std::size_t size, std::string& why_not) = 0;
-  // +1 as long as somebody goes on naming that place, -1 for each of those: the places of others
+  // +1 as long as a caller goes on naming that place, -1 for each of those: the places of others
   // are needed first.
   virtual void hold_share(const share_place& /*place*/, int /*change*/) noexcept {}
   // Maps what a peer has shared, for copies of `device`, or finds it mapped. Empty: `why_not` is a

@@ -97,7 +97,7 @@ struct packet_pool::shared {
     return found;
   }
 
-  // A recall that has passed over a cache. Its packets are nobody's, so who runs short repeats it.
+  // A recall that passed over a cache, whose packets have no owner: a thread in need repeats it.
   struct unfinished {
     std::uint64_t note;
     unfinished* next = nullptr;

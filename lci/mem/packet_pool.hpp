@@ -81,7 +81,7 @@ class packet_pool : public packet_home {
   std::size_t reclaim() noexcept;
   // Takes back every lent packet of all threads that has this `note` (set by the lender before
   // lend()), returned or not: for borrowers that have left or failed, so that the note is of no use
-  // any more. Returns how many. Those of a thread that is inside its cache follow when somebody
+  // any more. Returns how many. Those of a thread that is inside its cache follow when a thread
   // runs short.
   std::size_t recall(std::uint64_t note) noexcept;
 
@@ -147,7 +147,7 @@ inline void release_packet(const arena& own, packet* p) noexcept {
     return_borrowed(*p);
   }
 }
-// The same for one that was to be home already, so that its pool may have gone: then nobody gets
+// The same for one that was to be home already, so that its pool may have ended: then no pool gets
 // it.
 LCI_COLD void release_late(arena& own, packet* p) noexcept;
 

@@ -241,7 +241,7 @@ gpu::endpoint_t alloc_gpu_endpoint(const alloc_gpu_endpoint_args& a) {
   const attr_gpu_proxy_t how = wanted.proxy;
   return proxy::make_of_tier(asked, [&](attr_gpu_tier_t chosen) {
     wanted.tier = chosen;
-    // The processor's part of a card's tier, and errors, need somebody who looks.
+    // The processor's part of a card's tier, and errors, need a thread that looks.
     wanted.proxy = chosen != attr_gpu_tier_t::proxy && how == attr_gpu_proxy_t::off
                        ? attr_gpu_proxy_t::progress
                        : how;
@@ -275,7 +275,7 @@ void check_gpu_endpoint(const gpu_endpoint_args& a) {
   const int gpu = side::find(*a.endpoint, WHO).one->settings().gpu;
   if (gpu == gpu::NO_GPU) return;
   const mem::memory_domain& domain = proxy::gpu_domain();
-  if (domain.chosen_device == nullptr || domain.pci_of == nullptr) return;  // nobody can tell
+  if (domain.chosen_device == nullptr || domain.pci_of == nullptr) return;  // it is not known
   // By address: a kernel is not launched for the price of a report on all GPUs.
   const std::string chosen = domain.chosen_device();
   if (!chosen.empty() && chosen == domain.pci_of(gpu)) return;

@@ -1,8 +1,8 @@
 // A queue of an endpoint that a card reads, tiers T0 to T2: the other end of it at its rank, the
-// processor's part of its tier, and how the host hears of an error. Callers: endpoint. Threads:
-// single, beside the threads that post. Always true: completions belong to who posts; the host
-// reads of them what the queue's state says, and drains only once kernels are over; what was made
-// at the other rank is told to go when the lane goes.
+// processor's part of its tier, and how the host learns of an error. Callers: endpoint. Threads:
+// single, beside the threads that post. Always true: completions belong to the threads that post;
+// the host reads of them what the queue's state says, and drains only once kernels are over; what
+// was made at the other rank is told to go when the lane goes.
 #pragma once
 
 #include <memory>
@@ -54,8 +54,8 @@ class card_lane {
 };
 
 // The answer of that rank. Makes progress until it is there. Throws tier_error where it is not
-// `done`, tier_peer_error: that rank has ended, and what progress throws; nobody has the question
-// then.
+// `done`, tier_peer_error: that rank has ended, and what progress throws; no thread has the
+// question then.
 const proto::wire::card_answer& ask(device_impl_t& device, proto::card_question& question);
 
 }  // namespace lci::proxy

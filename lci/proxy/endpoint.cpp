@@ -116,7 +116,7 @@ endpoint::~endpoint() {
   unname_scratch();
 }
 
-// While the device is whole: the card writes nothing any more once its queues are gone.
+// While the device is whole: the card writes nothing any more once its queues were freed.
 void endpoint::end_card() noexcept { card_lanes_.clear(); }
 
 void endpoint::unname_scratch() noexcept { keys_.remove(std::exchange(scratch_key_, 0)); }

@@ -60,7 +60,7 @@ class endpoint {
   void stop_kernels() noexcept;
   // And what was posted ends as flushed.
   void abort() noexcept;
-  // Nobody serves it any more: receives that no message has met end.
+  // No thread serves it any more: receives that no message has met end.
   void take_receives_back() noexcept;
   // The handle names nothing any more. The record, which has to outlive the endpoint.
   block retire() noexcept;

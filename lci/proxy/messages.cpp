@@ -84,7 +84,7 @@ void open_receives::record::end(gpu::status how, const status_t& status) noexcep
 }
 
 void open_receives::close(proto::matcher& filed_in) noexcept {
-  // Relaxed: who takes them back reads it.
+  // Relaxed: the thread that takes them back reads it.
   is_closed_.store(true, std::memory_order_relaxed);
   if (!any()) return;
   const record* const first = records_.get();
@@ -106,7 +106,7 @@ void open_receives::record::fail(std::exception_ptr /*why*/) noexcept {
 void open_receives::record::end_without_message(gpu::status how) noexcept {
   status_t nothing;
   nothing.rank = rank;
-  // Relaxed: who takes them back reads it, or one that ends at the same time.
+  // Relaxed: the thread that takes them back reads it, or one that ends at the same time.
   const bool is_closed = home_->is_closed_.load(std::memory_order_relaxed);
   end(is_closed ? gpu::status::aborted : how, nothing);
 }

@@ -24,7 +24,7 @@ namespace lci::proxy {
 class request_end final : public detail::library_comp_t {
  public:
   enum state : std::uint32_t { idle, waiting, done, lost };
-  // Relaxed: nobody else has it.
+  // Relaxed: no other thread has it.
   void arm() noexcept { state_.store(waiting, std::memory_order_relaxed); }
   void disarm() noexcept { state_.store(idle, std::memory_order_relaxed); }
   // edge proxy.request: partners are signal() and lose().
@@ -62,7 +62,7 @@ class open_sends {
   record* take() noexcept;
   // One that was not posted, or was done at once. Any thread.
   static void put(record& one) noexcept { one.end(); }
-  // edge proxy.send: buffers were read before the kernel hears of it. Partner is end().
+  // edge proxy.send: buffers were read before the kernel learns of it. Partner is end().
   bool any() const noexcept { return out_.load(std::memory_order_acquire) != 0; }
   bool was_any_lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
 
@@ -84,7 +84,7 @@ class open_receives {
     // Its message is longer than the room.
     void fail(std::exception_ptr /*why*/) noexcept override;
     void end(gpu::status how, const status_t& status) noexcept;
-    int rank = -1;  // from whom; -1: anybody
+    int rank = -1;  // the sender; -1: any rank
 
    private:
     friend class open_receives;
@@ -98,8 +98,8 @@ class open_receives {
   record* take(std::uint32_t slot) noexcept;
   // One that was not posted. Single.
   static void put(record& one) noexcept;
-  // Those that no message has met end as aborted; the others end with their message. Nobody takes
-  // any more. Single.
+  // Those that no message has met end as aborted; the others end with their message. No thread
+  // takes any more. Single.
   void close(proto::matcher& filed_in) noexcept;
   // edge proxy.receive: nothing touches a record any more. Partner is end().
   bool any() const noexcept { return out_.load(std::memory_order_acquire) != 0; }

@@ -25,7 +25,7 @@ class proxy_driver final : private proto::attachment {
   // Throws backend_error where no thread can be started.
   void add(endpoint& one);
   void remove(endpoint& one) noexcept;
-  // Makes progress on the device and lets fn() look while nobody serves, until it answers true.
+  // Makes progress on the device and lets fn() look while no thread serves, until it answers true.
   template <class Fn>
   void wait_until(Fn&& fn);
 

@@ -23,9 +23,9 @@ void raised_words::raise(std::size_t which, std::uint32_t* at) noexcept {
   if (gpu_ == gpu::NO_GPU)
     return wqe::word_at<std::uint32_t>(at).store(1, std::memory_order_release);
   job& one = jobs_[which];
-  // First: who finds it begun must find it under way.
+  // First: a thread that finds it begun must find it under way.
   out_.fetch_add(1, std::memory_order_relaxed);
-  // Relaxed: who is first makes it, and nothing else comes with it.
+  // Relaxed: the first thread makes it, and nothing else comes with it.
   if (one.is_begun.exchange(true, std::memory_order_relaxed)) {
     out_.fetch_sub(1, std::memory_order_relaxed);
     return;

@@ -42,7 +42,7 @@ class raised_words {
   proto::gpu::devices& gpus_;
   const int gpu_;
   std::unique_ptr<job[]> jobs_;  // of a GPU, by word
-  // edge proxy.raised, from the end of a copy to who waits for it.
+  // edge proxy.raised, from the end of a copy to a thread that waits for it.
   std::atomic<std::size_t> out_{0};
 };
 

@@ -34,7 +34,7 @@ class meeting final : public boot::meanwhile {
 
  private:
   const job_member& member_;
-  // Looked up before the lock is taken. Who frees devices is the one who makes this.
+  // Looked up before the lock is taken. The thread that frees devices is the one that makes this.
   const std::vector<proto::device_queues*> devices_;
   const std::lock_guard<std::mutex> lock_;
 };

@@ -204,7 +204,7 @@ void runtime_impl_t::free_children() noexcept {
                     regions.size());
   while (!regions.empty()) base::free_live(regions.back(), "mr");
   while (!devices.empty()) base::free_live(devices.back(), "device");
-  extension_.store(nullptr, std::memory_order_relaxed);  // nobody is left to ask
+  extension_.store(nullptr, std::memory_order_relaxed);  // none is left to ask
   extension_owned_.reset();
   while (!engines.empty()) {
     matching_engine_impl_t* engine = engines.back();

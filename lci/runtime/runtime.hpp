@@ -32,7 +32,7 @@ class net_context_impl_t : public base::live_object<net_context_impl_t> {
  public:
   // Collective: exchanges addresses with all ranks. Throws what open_networks() throws.
   net_context_impl_t(runtime_impl_t& owner, const net_context_attr_t& wanted);
-  // The same by steps, for who must not wait: the caller carries what the ranks say in each round
+  // The same by steps, for a caller that must not wait: it carries what the ranks say in each round
   // of opening(), and then calls finish(). `allowed`: see network_order.
   net_context_impl_t(runtime_impl_t& owner, const net_context_attr_t& wanted,
                      std::vector<std::string> allowed);
@@ -190,8 +190,8 @@ class runtime_impl_t : public base::live_object<runtime_impl_t> {
   // in 10 ms; in cpu_ticks(), 0: never.
   std::uint64_t last_look() const noexcept { return failures_.last_look(); }
 
-  // Before the runtime ends: its operations are of use to nobody any more. What is still on its way
-  // to other ranks is not waited for, only what uses memory without them.
+  // Before the runtime ends: its operations are of no use any more. What is still on its way to
+  // other ranks is not waited for, only what uses memory without them.
   void let_go() noexcept { is_let_go_ = true; }
   bool is_let_go() const noexcept { return is_let_go_; }
 

@@ -31,7 +31,7 @@ class runtime_list {
     const std::unique_lock lock(lock_);
     std::erase(all_, &one);
     announce_oldest_locked();
-    // edge runtime_list.oldest: who is counted may have the one that goes; who comes later has not.
+    // edge runtime_list.oldest: a counted thread may have the one that goes; a later one has not.
     for (line& each : inside_)
       for (base::spin_wait step; each.count.load(std::memory_order_seq_cst) != 0;) step();
   }

@@ -10,7 +10,7 @@ exports& exports::of_process() {
   static exports* const one = [] {
     auto* const made = new exports;  // outlives buffers in static objects
     // The serving thread may have the lock while another thread forks. It is a leaf, so taking it
-    // there waits for nobody who waits for us.
+    // there waits for no thread that waits for us.
     pthread_atfork([] { of_process().mutex_.lock(); }, [] { of_process().mutex_.unlock(); },
                    [] { of_process().mutex_.unlock(); });
     return made;

@@ -29,7 +29,7 @@ class host_memory final : public buffer_memory {
     if (bytes > static_cast<std::size_t>(INT64_MAX) ||
         ftruncate(fd_.get(), static_cast<off_t>(bytes)) != 0)
       throw backend_error(failed("ftruncate", bytes));
-    // Who maps it relies on its size.
+    // A process that maps it relies on its size.
     if (fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
       throw backend_error(failed("F_ADD_SEALS", bytes));
     void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);

@@ -38,7 +38,7 @@ std::string system_text(int error) {
 constexpr const char* OF_ANOTHER =
     "belongs to another user than the handle says, or hides itself in /proc and does not serve";
 
-// The administrator's, as it seems, is also a process that lets nobody look at it.
+// The administrator's, as it seems, is also a process that lets no other look at it.
 uid_t user_of(int pid) {
   struct stat about {};
   const std::string place = "/proc/" + std::to_string(pid);
@@ -118,7 +118,7 @@ base::descriptor owner_link::take_memory(const handle& h) const {
   return fd;
 }
 
-// The page outlives the program that wrote it, so its words do not tell. Who has the page's
+// The page outlives the program that wrote it, so its words do not tell. A holder of the page's
 // descriptor has not started another program, which closes it; its number may be another's then.
 void owner_link::check_program(const handle& h) const {
   std::string how;
@@ -142,7 +142,7 @@ base::descriptor owner_link::fetch(const handle& h, int number, bool is_memory,
   // One that is ending has no descriptors any more, which is no answer of its own.
   if (error == ESRCH || !is_alive()) refuse(buffer_fault::owner_gone, h, "has ended");
   if (error == EBADF) {
-    // What it published is gone: it has closed it, or has started another program.
+    // What it published is there no longer: it has closed it, or has started another program.
     refuse(is_memory ? buffer_fault::stale : buffer_fault::forged, h,
            "has no descriptor of the number that the handle names");
   }

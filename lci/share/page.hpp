@@ -4,8 +4,8 @@
 // Threads: the owner's under the lock of exports; an importer's is immutable.
 // Always true: the file is sealed, so it keeps its size and only its owner writes it: an importer
 // that reads it never faults. A slot is written before its handle is given out; it is emptied
-// before the descriptor that it names is closed, so who finds it unchanged after taking a
-// descriptor has taken the right one. Both is ordered by the kernel's lock of the owner's
+// before the descriptor that it names is closed, so an importer that finds it unchanged after
+// taking a descriptor has taken the right one. Both is ordered by the kernel's lock of the owner's
 // descriptors.
 #pragma once
 

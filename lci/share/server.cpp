@@ -72,7 +72,7 @@ ucred peer_of(int fd) {
 
 void send_answer(int to, verdict found, std::span<const int> fds) {
   const auto word = static_cast<std::uint32_t>(found);
-  // A peer that is gone misses it.
+  // A peer that has ended does not get it.
   [[maybe_unused]] const ssize_t sent =
       base::send_with_descriptors(to, std::as_bytes(std::span(&word, 1)), fds, 0);
 }
@@ -124,7 +124,7 @@ class server {
     const std::uint64_t one = 1;
     [[maybe_unused]] const ssize_t told = write(wake_.get(), &one, sizeof(one));
     thread_.join();
-    // A child that was forked just now may still have it; nobody is to wait for an answer there.
+    // A child that was forked just now may still have it; no peer is to wait for an answer there.
     shutdown(listener_.get(), SHUT_RDWR);
   }
   // In a child of fork(), of what its parent has.

@@ -242,7 +242,7 @@ transfer core::submit(link* given, std::span<const request> all, const char* wha
   to.settle();
   if (to.needs_timer()) set_timer_locked({});
   if (is_to_tell) {
-    if (to.now() == link::state::closed) drop_ended_locked();  // `to` may have gone with it
+    if (to.now() == link::state::closed) drop_ended_locked();  // `to` may be freed with it
     tell_waiters_locked();
   }
   run_calls(lock);

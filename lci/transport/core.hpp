@@ -1,9 +1,9 @@
-// What a transport is: its hub, its links, the notifications that nobody has taken yet, the
-// descriptor for event loops, and who waits. Owned by the public transport; memory and transfers
+// What a transport is: its hub, its links, the notifications that are not taken yet, the descriptor
+// for event loops, and the threads that wait. Owned by the public transport; memory and transfers
 // name it weakly. Threads: shared, except construction and shut_down(). Functions that end in
 // _locked need mutex_.
 // Always true: callbacks run with no lock held; while the transport has something to do that no
-// descriptor of a peer will tell, its timer is armed; else its descriptor is quiet; while nobody
+// descriptor of a peer will tell, its timer is armed; else its descriptor is quiet; while no thread
 // has the lock, no link that has ended is among its links.
 #pragma once
 
@@ -32,8 +32,8 @@ class core final : public link_owner, public std::enable_shared_from_this<core> 
   explicit core(const transport_options& options);
   // Once: the thread of the library, which keeps the core until shut_down().
   void start_thread();
-  // Ends everything, once, before the last reference goes. In a callback too: who called that still
-  // has a reference.
+  // Ends everything, once, before the last reference goes. In a callback too: its caller still has
+  // a reference.
   void shut_down() noexcept;
 
   std::string bind();

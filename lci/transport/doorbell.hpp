@@ -51,7 +51,7 @@ class doorbell {
   bool must_poll() const noexcept {
     return is_under_way() || peer_.is_under_way || is_missing_notes();
   }
-  // Whether the peer may not have heard yet that this side is asleep: poll now and then.
+  // Whether the peer may not know yet that this side is asleep: poll now and then.
   bool is_falling_asleep() const noexcept {
     return !own_.is_awake && peer_.heard_turn != own_.turn;
   }

@@ -254,7 +254,7 @@ bool hub::progress() {
   return did;
 }
 
-// An event may be older than the descriptor that has its number now: that one is looked at in vain.
+// An event may be older than the descriptor that has its number now: the look finds nothing.
 bool hub::handle(int fd, std::uint32_t) {
   if (fd == timer_.get()) {
     look_at_time();
@@ -302,7 +302,7 @@ void hub::warn(const std::string& what) {
     base::log::warn("transport", "no caller is accepted for a while: %s", what.c_str());
 }
 
-// The listener is level-triggered: those who wait there would keep the descriptor busy.
+// The listener is level-triggered: callers that wait there would keep the descriptor busy.
 void hub::pause(std::optional<clock::time_point> until) {
   paused_until_ = until;
   epoll_event event{};
@@ -315,7 +315,7 @@ void hub::pause(std::optional<clock::time_point> until) {
 void hub::serve_stranger(int fd) {
   std::optional<strangers::guest> guest = strangers_.serve(fd, invitations_.keys());
   if (paused_until_ && strangers_.size() < strangers::MOST) pause(std::nullopt);
-  if (!guest) return set_timer();  // it may be gone
+  if (!guest) return set_timer();  // it may have been dropped
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   welcome(std::move(*guest));
 }
@@ -364,7 +364,7 @@ void hub::look_at_time() {
 }
 
 // Rings when the first of those who are not there yet runs out of time; a hub where none is under
-// way wakes nobody.
+// way wakes no thread.
 void hub::set_timer() noexcept {
   std::optional<clock::time_point> next = strangers_.next_due();
   if (!under_way_.empty() && (!next || under_way_.begin()->first < *next))

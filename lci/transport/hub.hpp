@@ -1,7 +1,7 @@
-// All connections of one transport: listens, lets in who knows the secret of a URL, calls others,
-// and watches all sockets with one epoll descriptor. Owned by the class above, which owns the pairs
+// All connections of one transport: listens, lets in holders of a URL's secret, calls others, and
+// watches all sockets with one epoll descriptor. Owned by the class above, which owns the pairs
 // with it. Threads: single, together with its pairs. Always true: no call blocks; a stranger keeps
-// nobody waiting; when nothing arrives and no set-up is under way, the descriptor is quiet.
+// no other waiting; when nothing arrives and no set-up is under way, the descriptor is quiet.
 #pragma once
 
 #include <cstdint>
@@ -45,13 +45,13 @@ class hub final : private pair_owner {
   // Listens, from the first call on, and answers a URL with its own time and uses. Throws
   // backend_error.
   std::string bind();
-  // Begins a connection with who made the URL. If that hub calls this one as well, one connection
-  // comes of it, and both get it: this call may find one that is there. Throws argument_error for
-  // what is no URL, backend_error when the system refuses.
+  // Begins a connection with the hub that made the URL. If that hub calls this one as well, one
+  // connection comes of it, and both get it: this call may find one that is there. Throws
+  // argument_error for what is no URL, backend_error when the system refuses.
   std::shared_ptr<pair> connect(const std::string& text);
   // The next that was called by a peer, and is connected; null: none.
   std::shared_ptr<pair> accepted();
-  // Listens no more; who is in set-up without the program's asking, or was not taken, is closed.
+  // Listens no more; a peer in set-up without the program's asking, or not taken, is closed.
   void stop() noexcept;
   // Answers whether something happened.
   bool progress();
@@ -113,7 +113,7 @@ class hub final : private pair_owner {
   // Set-ups under way, the one that runs out of time first in front.
   std::set<std::pair<clock::time_point, pair*>> under_way_;
   std::optional<clock::time_point> timer_at_;
-  std::optional<clock::time_point> paused_until_;  // nobody is accepted for the moment
+  std::optional<clock::time_point> paused_until_;  // no peer is accepted for the moment
   std::size_t warnings_ = 0;
 };
 

@@ -1,6 +1,6 @@
 // The secrets of the URLs that a hub has given out, and how long and how often each may be used.
 // Owned by the hub. Threads: single, with it. Always true: those that are over are refused, and are
-// known for a while, so that who holds one can be told why.
+// known for a while, so that a holder of one can be told why.
 #pragma once
 
 #include <cstddef>

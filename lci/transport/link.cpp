@@ -122,7 +122,7 @@ void link::end(const std::exception_ptr& problem, const std::string& why) noexce
   regions_.clear();
   // lci uses no buffer any more when this returns.
   if (pair_ != nullptr) pair_->close(sends_rest);
-  // Who sees such an end may free the buffers.
+  // A thread that sees such an end may free the buffers.
   for (const auto& op : all) {
     op->set_quiet();
     op->end(lost, owner_.calls());
@@ -266,7 +266,7 @@ bool link::end_late(time now) {
   }
   const std::size_t held = regions_.count();
   for (const withdrawn& one : regions_.expire(now)) tell(one);
-  any |= regions_.count() != held;  // somebody may wait for the end of one
+  any |= regions_.count() != held;  // a thread may wait for the end of one
   any |= expire(now);
   return any;
 }

@@ -66,8 +66,8 @@ class link : public std::enable_shared_from_this<link> {
 
   // The key of that text; asked for once connected.
   std::shared_ptr<remote_key> key_of(const std::string& text) { return keys_.find(text); }
-  // The most frequent operation, tried before it is seen by anybody: a few bytes to a peer of this
-  // machine, with a notification. True: it was posted, and most likely is done. False: submit() it.
+  // The most frequent operation, tried before others see it: a few bytes to a peer of this machine,
+  // with a notification. True: it was posted, and most likely is done. False: submit() it.
   bool write_now(operation& op) noexcept;
   // Takes an operation over. True: others may have ended by it. Throws peer_failure_error: the
   // link has ended, or its pair has.

@@ -2,7 +2,7 @@
 // bytes, the keys given out for it, and the transports that have registered it. Callers: the public
 // memory, and link, which asks here what a peer's key is worth. Threads: shared, all functions.
 // Always true: a number names one memory, for good; a key is admitted only if this process wrote
-// it, its memory lives, its time is not over and nobody has withdrawn it.
+// it, its memory lives, its time is not over and it was not withdrawn.
 #pragma once
 
 #include <atomic>

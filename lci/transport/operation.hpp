@@ -80,7 +80,7 @@ class operation : public std::enable_shared_from_this<operation> {
     note_ = note;
     end(nullptr, calls);
   }
-  // Of one that nobody else has seen: it was done at once.
+  // Of one that no other thread has seen: it was done at once.
   void end_unseen() noexcept {
     set_quiet();
     // edge operation.end: partner is is_done(), whose caller then reads the outcome.

@@ -28,7 +28,7 @@ constexpr const char* STEP_NAMES[] = {"calling the peer",
                                       "connected",
                                       "closed"};
 
-// A peer whose machine is gone is noticed, also when nothing is sent.
+// A peer whose machine is lost is noticed, also when nothing is sent.
 void keep_alive(int fd) noexcept {
   const int on = 1, idle_s = 10, between_s = 5, most = 3, most_ms = 25000;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

@@ -27,7 +27,7 @@ class no_more_rounds final : public boot::bootstrap {
   int rank() const noexcept override { return me_; }
   int size() const noexcept override { return 2; }
   void put(const std::string&, const std::string&) override { refuse(); }
-  // The first device's. The pair says "ready", and hears it, before anything is sent.
+  // The first device's. The pair sends "ready", and receives it, before anything is sent.
   void fence() override {
     if (std::exchange(is_used_, true)) refuse();
   }

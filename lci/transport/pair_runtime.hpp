@@ -41,7 +41,7 @@ class pair_runtime {
   pair_runtime& operator=(const pair_runtime&) = delete;
 
   // What to say in the first round, and what after the peer has said that; nothing: the networks
-  // are open, and the device is ready for what the peer sends once it has heard so.
+  // are open, and the device is ready for what the peer sends once it was told so.
   std::string begin();
   std::optional<std::string> heard(const std::string& theirs);
   bool is_whole() const noexcept { return is_whole_; }

@@ -29,7 +29,7 @@ std::shared_ptr<region> regions::find(const std::shared_ptr<memory_state>& memor
   try {
     one.held = std::make_shared<region>(memory, runtime_, device_);
     if (on_new) on_new(*memory);
-    // Who ends it from now on finds this transport, who did before has not.
+    // A thread that ends it from now on finds this transport; one that did before has not.
     if (memory->has_ended()) throw argument_error("the memory has ended");
   } catch (...) {
     all_.erase(memory->id());

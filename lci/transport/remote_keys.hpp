@@ -60,7 +60,7 @@ class remote_keys {
   std::size_t asked() const noexcept { return asked_.size(); }
   // False: questions() and released() have nothing to say.
   bool has_news() const noexcept { return has_questions() || !leaving_.empty(); }
-  // False: nobody has asked that.
+  // False: that was not asked.
   bool hear(const answer& reply, remote_key::time now);
   // The owner takes back what it said about a memory.
   void withdraw(const withdrawn& told);

@@ -21,7 +21,7 @@ struct setup_options {
   std::vector<std::string> providers;  // allowed: "shm", "ibv", "ofi"; empty: all
   bool use_gpu = true;
   double timeout_s = 10;  // of one set-up, and of a stranger
-  // For tests. Null: the clock; nobody is told of each step of a set-up.
+  // For tests. Null: the clock; the steps of a set-up are not reported.
   clock::time_point (*now)() = nullptr;
   void (*on_step)(const char* name) = nullptr;
 };

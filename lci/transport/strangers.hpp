@@ -1,8 +1,8 @@
 // Those who have called and not proven yet that they know the secret of a URL. Owned by a hub.
 // Threads: single, with the hub. Always true: none can make us hold more than FEW bytes, nor stay
-// longer than its time; who sends what is wrong gets no byte and is hung up on. Beyond MOST the
-// oldest makes room for a newcomer, once it has had PATIENCE to say what takes an honest caller a
-// round trip; until then newcomers wait in the system's queue, in their order.
+// longer than its time; one that sends what is wrong gets no byte and is hung up on. Beyond MOST
+// the oldest makes room for a newcomer, once it has had PATIENCE to say what takes an honest caller
+// a round trip; until then newcomers wait in the system's queue, in their order.
 #pragma once
 
 #include <cstddef>

@@ -52,7 +52,7 @@ LCI_ANYWHERE inline status read_entry(std::uint32_t* words, std::uint32_t owner,
 
 // nothing: entry `ci` is not there yet. ok or failed: `out` is what it says.
 // edge wqe.completion, other side in the card: what it wrote into the entry, and into memory before
-// it, is seen by who has found the owner word.
+// it, is seen by a thread that has found the owner word.
 LCI_ANYWHERE inline status poll(const completion_queue& cq, std::uint64_t ci,
                                 completion* out) noexcept {
   std::uint32_t* const words = words_of(cq, ci);

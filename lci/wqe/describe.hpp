@@ -1,5 +1,5 @@
-// A send request as text, for who looks at a queue that went wrong. Callers: hosts alone; tools,
-// tests, debuggers. Threads: pure functions.
+// A send request as text, for people who look at a queue that went wrong. Callers: hosts alone;
+// tools, tests, debuggers. Threads: pure functions.
 // Always true: it reads the octowords that it is given and no others, whatever bytes they are; what
 // they do not say is not made up, and a request that is longer than they are is told as cut.
 #pragma once

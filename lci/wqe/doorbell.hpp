@@ -1,7 +1,7 @@
 // How the card learns of work requests: the doorbell record, then a register or a mailbox.
 // Callers: send_queue under its lock, the C face, hosts and kernels with a queue of their own.
-// Threads: one at a time for each register; who shares one holds a lock from the record's store to
-// the end of ring().
+// Threads: one at a time for each register; threads that share one hold a lock from the record's
+// store to the end of ring().
 // Always true, the order: requests, barrier, record, barrier, register, barrier. The record holds
 // the index of the next free block, of which the card sees 16 bits. The ring is not read once the
 // record is stored.
@@ -88,7 +88,7 @@ struct ring_request {
 };
 
 // `offset` is the half of a BlueFlame register to use; every ring, of 8 bytes too, takes the other.
-// edge wqe.requests, other side in the card: requests are seen by who has found the record.
+// edge wqe.requests, other side in the card: requests are seen once the record is found.
 LCI_ANYWHERE inline void ring_doorbell(const doorbell& bell, const send_ring& requests,
                                        const ring_request& what, std::uint32_t& offset) noexcept {
   if (bell.form == doorbell_form::mailbox) {

@@ -1,5 +1,5 @@
-// What a processor and a GPU do differently: words that somebody else reads or writes meanwhile,
-// barriers in front of a card, the clock, and a step of waiting. The orders are those of rdma-core
+// What a processor and a GPU do differently: words that others read or write meanwhile, barriers in
+// front of a card, the clock, and a step of waiting. The orders are those of rdma-core
 // (util/udma_barrier.h) on processors, and system scope on GPUs, since rings may be in host memory.
 // Callers: doorbells, queues and pollers of this room. Threads: any; nothing here has state.
 // Always true: on one processor each operation is an atomic one of its width, so a word is never

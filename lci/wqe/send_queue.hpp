@@ -5,11 +5,11 @@
 // atomic for processors too (CUDA's hostNativeAtomicSupported).
 // Always true: blocks are reserved once and published in order, so the card sees a prefix; a
 // request that was posted is never lost, it waits while the ring is full; every wait drains
-// completions and rings for what is published, so nobody waits for what only the waiter could move;
-// a reservation that is given up ends the queue in the same step, or was made when it had ended,
-// since nothing behind it could be published; who finds the queue ended rings for what is. The two
-// locks, state.bell_lock and state.poll_lock, are only tried, never both held, and nothing waits
-// for another thread under them.
+// completions and rings for what is published, so no thread waits for what only the waiter could
+// move; a reservation that is given up ends the queue in the same step, or was made when it had
+// ended, since nothing behind it could be published; a thread that finds the queue ended rings for
+// what is. The two locks, state.bell_lock and state.poll_lock, are only tried, never both held, and
+// nothing waits for another thread under them.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace lci::wqe {
 
 // What the threads share, in memory that all of them reach. Each line has writers of its own.
 struct send_queue_state {
-  alignas(64) std::uint64_t reserved;  // the next block that nobody has
+  alignas(64) std::uint64_t reserved;  // the next block that no thread has
   // The next block that is not published, shifted, and how many blocks the last request has.
   alignas(64) std::uint64_t published;
   alignas(64) std::uint64_t done;  // all blocks before it are free again
@@ -65,7 +65,7 @@ LCI_ANYWHERE constexpr status check(const send_queue& q) noexcept {
   return q.cq.count >= q.ring.blocks ? status::ok : status::too_few_completions;
 }
 
-// Before anybody else knows of the queue. `first` is the index that the card begins with.
+// Before any other thread knows of the queue. `first` is the index that the card begins with.
 LCI_ANYWHERE inline status prepare(const send_queue& q, std::uint64_t first = 0) noexcept {
   if (const status s = check(q); s != status::ok) return s;
   make_unused(q.cq);
@@ -96,8 +96,8 @@ LCI_ANYWHERE inline bool try_lock(std::uint32_t* lock) noexcept {
 LCI_ANYWHERE inline void unlock(std::uint32_t* lock) noexcept {
   word_at<std::uint32_t>(lock).store(0, std::memory_order_release);
 }
-// Before it is known whether there is something to do under it. Who does something makes a barrier
-// of the card first. edge wqe.bell_lock: partners are unlock() and unlock_untouched().
+// Before it is known whether there is something to do under it. A thread that does something makes
+// a barrier of the card first. edge wqe.bell_lock: partners are unlock() and unlock_untouched().
 LCI_ANYWHERE inline bool try_lock_early(std::uint32_t* lock) noexcept {
   return word_at<std::uint32_t>(lock).compare_exchange_strong(0, 1, order_before_barrier());
 }
@@ -155,7 +155,7 @@ LCI_ANYWHERE inline bool is_rung(const send_queue& q, std::uint64_t end) noexcep
 LCI_ANYWHERE inline void try_ring(const send_queue& q, std::uint64_t covered = 0) noexcept {
   send_queue_state& s = *q.state;
   const word_at<std::uint64_t> word(&s.published);
-  // Relaxed: a guess that spares waiting threads the lock. Who published last sees its own word.
+  // Relaxed: a guess that spares waiting threads the lock. The last publisher sees its own word.
   if (is_rung(q, word.load(std::memory_order_relaxed) >> PUBLISHED_SHIFT)) return;
   if (!try_lock(&s.bell_lock)) return;
   const std::uint64_t rung = s.rung;
@@ -165,7 +165,7 @@ LCI_ANYWHERE inline void try_ring(const send_queue& q, std::uint64_t covered = 0
   if (next > rung) {
     const std::uint64_t last = next - (published & ((1u << PUBLISHED_SHIFT) - 1));
     ring_doorbell(q.bell, q.ring, {next, last, last == rung, true, next <= covered}, s.bell_offset);
-    // Relaxed: who reads it without the lock wants to know whether there is something to do.
+    // Relaxed: a reader without the lock wants to know whether there is something to do.
     word_at<std::uint64_t>(&s.rung).store(next, std::memory_order_relaxed);
   }
   unlock(&s.bell_lock);
@@ -229,7 +229,7 @@ LCI_ANYWHERE inline status admit(const send_queue& q, std::uint64_t base,
   return status::ok;
 }
 
-// Whether everything before that reservation is published: then nobody else publishes before it.
+// Whether everything before that reservation is published: then no other publishes before it.
 LCI_ANYWHERE inline bool has_turn(const send_queue& q, std::uint64_t base) noexcept {
   // edge wqe.published: what the threads before have stored comes with their word.
   const std::uint64_t published =
@@ -241,14 +241,14 @@ struct own_turn {
   bool is_mine = false;   // has_turn()
   bool has_bell = false;  // it holds bell_lock, and ring_in_turn() follows publish_in_turn()
 };
-// Of [base, end). Who is last in the queue takes the bell too, where that is a mailbox: the one
+// Of [base, end). The last thread in the queue takes the bell too, where that is a mailbox: the one
 // barrier then covers the requests, their publication and the ring, and nothing is read behind it.
 // A GPU needs half a microsecond for each word that it reads first.
 LCI_ANYWHERE inline own_turn find_turn(const send_queue& q, std::uint64_t base,
                                        std::uint64_t end) noexcept {
   own_turn t;
-  // Relaxed, and before the other load so that both are under way at once: who reserves later
-  // rings for itself, and ringing for one that is not the last is no harm.
+  // Relaxed, and before the other load so that both are under way at once: a thread that reserves
+  // later rings for itself, and ringing for one that is not the last is no harm.
   const std::uint64_t reserved =
       word_at<std::uint64_t>(&q.state->reserved).load(std::memory_order_relaxed);
   t.is_mine = has_turn(q, base);
@@ -319,8 +319,8 @@ LCI_ANYWHERE inline status ring_if_last(const send_queue& q, std::uint64_t base,
     ring_in_turn(q, end);
     return status::ok;
   }
-  // Relaxed: who reserved before this is read will read it later than that itself, unless the queue
-  // has ended.
+  // Relaxed: a thread that reserved before this is read will read it later than that itself, unless
+  // the queue has ended.
   const std::uint64_t reserved =
       word_at<std::uint64_t>(&q.state->reserved).load(std::memory_order_relaxed);
   const std::uint32_t ended =

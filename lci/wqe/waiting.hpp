@@ -30,7 +30,7 @@ class waiter {
     if (rounds_ > 1) give_way();
     return status::ok;
   }
-  // The flag and the clock, now: for who counts rounds itself.
+  // The flag and the clock, now: for a caller that counts rounds itself.
   LCI_ANYWHERE status look() noexcept {
     // Relaxed: nothing is read that the setter of the flag wrote before.
     if (limits_.abort != nullptr &&

@@ -1,7 +1,7 @@
 // What an atomic request makes of a word, in the terms of extended atomics (masked fetch and add,
 // masked compare and swap), of which all others are special forms.
-// Callers: apply_change.hpp; who hands such a request on. Threads: pure functions. Always true: a
-// word of 4 bytes is changed by the low halves of the operands.
+// Callers: apply_change.hpp; code that hands such a request on. Threads: pure functions. Always
+// true: a word of 4 bytes is changed by the low halves of the operands.
 #pragma once
 
 #include <cstdint>

@@ -184,7 +184,7 @@ void job::take_orders() {
   if (n < 0 && errno == EINTR) return;
   if (n <= 0) {
     under_orders_ = false;
-    // Who gave them waits no longer for those that were told to end.
+    // The lcrun that gave them waits no longer for those that were told to end.
     if (ending_) kill_all(SIGKILL);
     end_job();
     return;

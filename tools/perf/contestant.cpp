@@ -19,7 +19,7 @@ constexpr std::uint64_t FAREWELL_NS = 5'000'000'000;
 constexpr unsigned ORPHANS_US = 500'000;  // for processes whose launcher has failed
 
 // Whether a child has ended, which it stays until it is reaped: until then its number, and that of
-// its group, belong to nobody else.
+// its group, belong to no other process.
 bool has_ended(int child, int& status) {
   siginfo_t about{};
   if (waitid(P_PID, static_cast<id_t>(child), &about, WEXITED | WNOHANG | WNOWAIT) != 0)

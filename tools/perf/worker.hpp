@@ -6,7 +6,7 @@
 //
 // A port is one end of a pair, for one operation of one library. It has
 //   start(data, size)   begins to send; finish() returns when all that began may be overwritten
-//   start(data, size, is_last)   in its place where a put tells nobody of itself, except the last
+//   start(data, size, is_last)   in its place where a put is not announced, except the last
 //                       one before an answer
 //   expect(data, size)  receives that a sender may use; wait() returns when all expected are there
 //   launch()            where start() only notes what is to begin: begins it, and does not wait
@@ -47,7 +47,7 @@ class seat {
   // Returns when all seats are here. The library under test must have no work left for others.
   void meet() {
     const std::uint64_t round = ++meetings_;
-    // edge perf.meet, writer: what was done before is visible to all who leave; each seat is the
+    // edge perf.meet, writer: what was done before is visible to all that leave; each seat is the
     // other side of all others.
     if (board_.arrived.value.fetch_add(1, std::memory_order_acq_rel) + 1 == round * board_.seats) {
       board_.begun.value.store(round, std::memory_order_release);
