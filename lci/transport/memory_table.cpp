@@ -22,11 +22,14 @@ memory_view::memory_view(void* data, size_t size, std::weak_ptr<transports::memo
 
 namespace lci::transports {
 
+std::string seconds_text(double value) {
+  std::array<char, 32> text{};  // all digits: it may be close to a limit
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
+
 void check_seconds(const char* call, const char* name, double value) {
   if (value >= 0 && value <= MOST_SECONDS) return;  // false for what is no number
-  std::array<char, 32> text{};                      // all digits: it may be close to the limit
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
-  throw argument_error(std::string(call) + ": " + name + " is " + std::string(text.data(), end) +
+  throw argument_error(std::string(call) + ": " + name + " is " + seconds_text(value) +
                        "; expected 0 to 1e9 seconds");
 }
 

@@ -24,6 +24,8 @@ namespace lci::transports {
 // The longest time, in seconds, that is added to a clock: one that counts nanoseconds ends after
 // 292 years.
 inline constexpr double MOST_SECONDS = 1e9;
+// With all its digits.
+std::string seconds_text(double value);
 // Throws argument_error for a time that no clock can keep, with its name.
 void check_seconds(const char* call, const char* name, double value);
 

@@ -10,6 +10,7 @@
 
 #include "lci/base/log.hpp"
 #include "lci/errors.hpp"
+#include "lci/transport/memory_table.hpp"
 #include "lci/transport/strangers.hpp"
 #include "lci/transport/url.hpp"
 #include "lci/transport/without_job.hpp"
@@ -384,7 +385,7 @@ bool pair::has_peer_ended() const noexcept { return runtime_->has_peer_ended(); 
 
 void pair::expire() {
   if (now() == state::connecting)
-    peer_failed("it was not done within timeout_s, " + std::to_string(owner_->options().timeout_s) +
+    peer_failed("it was not done within timeout_s, " + seconds_text(owner_->options().timeout_s) +
                 " s");
 }
 
