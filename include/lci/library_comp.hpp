@@ -4,6 +4,7 @@
 #define LCI_LIBRARY_COMP_HPP
 
 #include <exception>
+#include <vector>
 
 #include "lci/completion.hpp"
 
@@ -32,6 +33,7 @@ struct collective_end_t {
   bool has_failed = false;
   bool is_with_progress = false;  // progress() throws it, too, unless it is taken away
   std::exception_ptr why;         // null: progress() of another thread has thrown it
+  std::vector<int> backlogged;    // ranks to which a message went into the backlog
 };
 /// Throws argument_error where no call may wait: in an allocator of active messages.
 LCI_PUBLIC void check_may_wait();

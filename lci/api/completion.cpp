@@ -201,7 +201,7 @@ void wait_for_collective(const sync_args& args, const collective_end_t& end, boo
   const bool is_over = s.test(nullptr);
   // Before the device is looked at, which may be what is wrong.
   if (is_over && end.why && !end.is_with_progress) std::rethrow_exception(end.why);
-  if (is_over && !end.has_failed) return;
+  if (is_over && !end.has_failed && end.backlogged.empty()) return;
   device_impl_t& served = *base::check_live(device_to_serve(args).p_impl, "device");
   api::waiting wait(served.queues, true);
   const auto describe = [&s]() noexcept { return base::waiting_call{"sync_wait", &s}; };
@@ -213,6 +213,14 @@ void wait_for_collective(const sync_args& args, const collective_end_t& end, boo
   try {
     if (!is_over)
       wait_until_ready(s, nullptr, served, wait, [&] { wait.round_and_keep(describe, kept); });
+    // What the network has not accepted yet leaves in rounds of progress on this device alone, and
+    // the caller may poll another one from now on. The rank that it is for still waits for it.
+    if (!end.has_failed && !end.backlogged.empty()) {
+      const proto::post_queue& posted =
+          *api::find_endpoint(args.runtime, args.device, args.endpoint).queue;
+      for (const int rank : end.backlogged)
+        while (posted.log.pending(rank)) wait.round_and_keep(describe, kept);
+    }
     if (end.has_failed) wait.check();
     if (end.why) {
       // This call throws it, and nothing else does.

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -214,8 +215,18 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
       pending_.fetch_sub(1, std::memory_order_relaxed);
       throw;
     }
+    if (call_ != nullptr && status.error.errorcode == errorcode_t::done_backlog)
+      note_backlog(step.peer);
     // Done at once: there will be no signal. Relaxed: never the last one, see advance().
     if (status.is_done()) pending_.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  // Without memory for it the call does not wait for that message.
+  void note_backlog(int rank) noexcept {
+    try {
+      call_->end.backlogged.push_back(rank);
+    } catch (const std::bad_alloc&) {
+    }
   }
 
   template <class Op>
