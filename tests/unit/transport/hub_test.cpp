@@ -106,6 +106,8 @@ TEST_F(hub_test, connect__finds_the_one_that_the_peer_has_made) {
 }
 
 TEST_F(hub_test, connect__one_that_throws_is_not_counted) {
+  // With it comes the one of undefined behaviour, which looks at memory by means of a pipe.
+  if (lci::test::HAS_ADDRESS_SANITIZER) GTEST_SKIP() << "the sanitizer needs descriptors as well";
   hub a(test::patient()), b(test::patient());
   const std::string to_a = a.bind(), to_b = b.bind();
   std::string wrong = to_a;
