@@ -33,12 +33,11 @@ net::capabilities capabilities_of(const candidate& chosen, std::size_t head,
                                   const net::fabric_config& config) {
   const fi_info& info = *chosen.info;
   net::capabilities caps;
-  const std::size_t limit = info.tx_attr->inject_size;
-  // What is not injected after all, or goes to this rank itself, is copied into one packet.
-  const std::size_t longest = info.ep_attr->max_msg_size;
+  const std::size_t limit = info.tx_attr->inject_size, longest = info.ep_attr->max_msg_size;
   if (longest < MAX_SEND + head)
     throw backend_error("ofi: " + chosen.name() + " sends at most " + bytes_text(longest) +
                         " at once, " + bytes_text(MAX_SEND + head) + " are needed");
+  // What is not injected after all, or goes to this rank itself, is copied into one packet.
   caps.max_inject =
       std::max(LEAST_INJECT,
                std::min({config.max_inject_wanted, limit > head ? limit - head : 0, MAX_SEND}));
