@@ -9,6 +9,7 @@
 
 #include "lci/api/resolve.hpp"
 #include "lci/api/waiting.hpp"
+#include "lci/base/is_loss.hpp"
 #include "lci/base/spin.hpp"
 #include "lci/comp/free_guard.hpp"
 #include "lci/comp/signal.hpp"
@@ -73,16 +74,6 @@ void wait_until_ready(comp::sync& s, status_t* out, const device_impl_t& served,
     round();
     if (wait.is_held_up()) [[unlikely]]
       wait.tell_held_up("sync_wait", is_left_alone(s, served.queues));
-  }
-}
-
-bool is_loss(const std::exception_ptr& what) {
-  try {
-    std::rethrow_exception(what);
-  } catch (const peer_failure_error&) {
-    return true;
-  } catch (...) {
-    return false;
   }
 }
 
@@ -208,7 +199,7 @@ void wait_for_collective(const sync_args& args, const collective_end_t& end, boo
   std::exception_ptr kept;
   const auto leave_to_progress = [&] {
     // Of a lost rank this call tells, or the next one.
-    if (kept && !is_loss(kept)) served.queues.engine().errors.keep(kept);
+    if (kept && !base::is_loss(kept)) served.queues.engine().errors.keep(kept);
   };
   try {
     if (!is_over)

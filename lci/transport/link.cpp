@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lci/base/is_loss.hpp"
 #include "lci/base/log.hpp"
 #include "lci/errors.hpp"
 #include "lci/memory.hpp"
@@ -12,21 +13,6 @@
 #include "lci/runtime/runtime.hpp"
 
 namespace lci::transports {
-
-namespace {
-
-bool is_of_peer(const std::exception_ptr& problem) noexcept {
-  if (problem == nullptr) return false;
-  try {
-    std::rethrow_exception(problem);
-  } catch (const peer_failure_error&) {
-    return true;
-  } catch (...) {
-    return false;
-  }
-}
-
-}  // namespace
 
 link::link(link_owner& owner, std::weak_ptr<core> transport, int number)
     : owner_(owner),
@@ -95,7 +81,7 @@ void link::end(const std::exception_ptr& problem, const std::string& why) noexce
     why_ = in_own_words(why);
     lost =
         std::make_exception_ptr(peer_failure_error(number_, text_of_end(why_, problem == nullptr)));
-    problem_ = is_of_peer(problem) ? lost : in_own_words(problem);
+    problem_ = base::is_loss(problem) ? lost : in_own_words(problem);
   } catch (const std::bad_alloc&) {  // then as it is
     if (lost == nullptr) lost = std::current_exception();
     problem_ = problem;
