@@ -194,7 +194,10 @@ void run(const char* kind, int rounds) {
     each.push_back(microseconds(start));
   }
   require(descriptors() == open_before, "descriptors are left");
-  require(free_gpu_memory() == free_before, "GPU memory is left");
+  // Other programs may use the same GPU; a leak of each round takes at least a granule of 2 MiB
+  // each time.
+  require(free_gpu_memory() + (static_cast<std::size_t>(rounds) << 20) >= free_before,
+          "GPU memory is left");
   std::sort(each.begin(), each.end());
   std::printf(
       "%s: first import %.1f us, again %.3f us, each of %d rounds %.1f us\n  owner: %s\n  "

@@ -1,13 +1,18 @@
 // The guards of the suite themselves: each is put in front of a fabric with the fault that it is
 // there for.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "tests/contract/stress.hpp"
 #include "tests/contract/suite.hpp"
 #include "tests/contract/verifier.hpp"
 #include "tests/support/must_fire.hpp"
+#include "tests/support/process_harness.hpp"
 #include "tests/support/sim/sim.hpp"
 
 namespace lci::test {
@@ -77,6 +82,26 @@ TEST(stress_verifier, reports_short_messages) {
   const std::byte four[4]{};
   v.check(four, sizeof four);
   EXPECT_EQ(kinds(v.report(0, 0, 0)), "short;");
+}
+
+TEST(left_shared_memory_files, are_those_that_no_process_has) {
+  const auto before = shared_memory_files();
+  const std::string name = "lci-left-" + std::to_string(::getpid()), path = "/dev/shm/" + name;
+  const int fd = ::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+  if (fd < 0) GTEST_SKIP() << "no file can be made under /dev/shm";
+  EXPECT_EQ(::ftruncate(fd, 4096), 0);
+  const auto is_left = [&] {
+    const auto left = left_shared_memory_files(before);
+    return std::find(left.begin(), left.end(), name) != left.end();
+  };
+  EXPECT_FALSE(is_left()) << "it is open";
+  void* const mapped = ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, fd, 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  ::close(fd);
+  EXPECT_FALSE(is_left()) << "it is mapped";
+  ::munmap(mapped, 4096);
+  EXPECT_TRUE(is_left());
+  ::unlink(path.c_str());
 }
 
 TEST(recorder, fails_on_a_completion_without_context) {

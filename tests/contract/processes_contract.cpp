@@ -179,17 +179,14 @@ void process_contract::expect_clean_ends(processes& all, const std::vector<proce
           << "rank " << rank << " left a bound socket behind: " << name;
     }
   }
-  // Other jobs on this host may have files there, too, but theirs come and go.
-  std::vector<std::string> added;
+  // Other jobs on this host may be about to map a file, or to remove one.
+  std::vector<std::string> left;
   for (int looks = 0; looks < 100; ++looks) {
-    added.clear();
-    const auto now = shared_memory_files();
-    std::set_difference(now.begin(), now.end(), files_before_.begin(), files_before_.end(),
-                        std::back_inserter(added));
-    if (added.empty()) return;
+    left = left_shared_memory_files(files_before_);
+    if (left.empty()) return;
     usleep(20000);
   }
-  EXPECT_EQ(added, std::vector<std::string>{}) << "something was left under /dev/shm";
+  EXPECT_EQ(left, std::vector<std::string>{}) << "something was left under /dev/shm";
 }
 
 TEST_P(process_contract, exchange__two_processes) {

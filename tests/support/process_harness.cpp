@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -222,6 +223,42 @@ std::vector<std::string> shared_memory_files() {
   }
   std::sort(found.begin(), found.end());
   return found;
+}
+
+namespace {
+
+// Whether a process has the file mapped or open. Those of other users cannot be seen; their files
+// are not ours either.
+bool is_in_use(const std::string& path) {
+  std::error_code error;
+  for (const auto& process : std::filesystem::directory_iterator("/proc", error)) {
+    std::ifstream maps(process.path() / "maps");
+    for (std::string line; std::getline(maps, line);) {
+      if (line.size() >= path.size() &&
+          line.compare(line.size() - path.size(), path.size(), path) == 0)
+        return true;
+    }
+    for (auto fd = std::filesystem::directory_iterator(process.path() / "fd", error);
+         !error && fd != std::filesystem::directory_iterator(); fd.increment(error)) {
+      if (std::filesystem::read_symlink(fd->path(), error) == path) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::string> left_shared_memory_files(const std::vector<std::string>& before) {
+  std::vector<std::string> left;
+  for (const std::string& name : shared_memory_files()) {
+    const std::string path = "/dev/shm/" + name;
+    struct stat file {};
+    if (std::find(before.begin(), before.end(), name) != before.end() || is_in_use(path) ||
+        ::stat(path.c_str(), &file) != 0 || file.st_uid != ::geteuid())
+      continue;
+    left.push_back(name);
+  }
+  return left;
 }
 
 namespace {

@@ -82,6 +82,9 @@ class processes {
 
 // Entries of /dev/shm.
 std::vector<std::string> shared_memory_files();
+// Those that were not there before and that no process has mapped or open: others on this machine
+// may have some, too.
+std::vector<std::string> left_shared_memory_files(const std::vector<std::string>& before);
 // Names of bound abstract sockets that contain `part`.
 std::vector<std::string> abstract_sockets(std::string_view part);
 // Those that this process has open.

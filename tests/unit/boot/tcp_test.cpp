@@ -211,6 +211,7 @@ TEST_F(tcp_test, join__missing_ranks_are_named_to_everybody) {
 
 TEST_F(tcp_test, join__rank_0_that_never_comes_is_an_error_with_the_address) {
   vars_.set("LCT_PMI_TCP_TIMEOUT_SEC", "1");
+  const lci::base::descriptor held = hold_port(port_);
   const auto results = run_ranks(1, [](int) { return exchange(*open(1, 2), 1); });
   for (const char* part : {"rank 1", "1 s", "MASTER_ADDR", "Connection refused"})
     EXPECT_NE(results[0].text.find(part), std::string::npos) << results[0].text;
