@@ -90,8 +90,8 @@ struct runtime_settings_t {
 
 /// Settings of a packet pool.
 struct packet_pool_settings_t {
-  size_t packet_size = LCI_PACKET_SIZE_DEFAULT;  ///< bytes of the longest message in a packet, see
-                                                 ///< get_max_bcopy_size
+  size_t packet_size = LCI_PACKET_SIZE_DEFAULT;  ///< bytes that a packet holds; of messages less if
+                                                 ///< the network does, see get_max_bcopy_size
   size_t npackets =
       LCI_PACKET_NUM_DEFAULT;  ///< upper limit; the pool grows on demand. 0 is allowed
 

@@ -303,8 +303,11 @@ class put_upacket_x
   }
 };
 
-/// Largest message that fits in a packet. Threads: any.
-/// @return  bytes: `packet_size` of the pool, rounded up to whole cache lines
+/// Largest message that is copied when it is posted, and that arrives in a packet where its
+/// receiver wants packets. Threads: any.
+/// @return  bytes: `packet_size` of the pool, rounded up to whole cache lines, or what the network
+/// of the runtime's first net context takes in one piece, if that is less: 65472 inside a host,
+/// 8192 over verbs or libfabric. Of a pool with an allocator: `packet_size`, rounded up
 class get_max_bcopy_size_x
     : public detail::operation<get_max_bcopy_size_x, detail::packet_pool_args, size_t,
                                &detail::get_max_bcopy_size>,

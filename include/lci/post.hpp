@@ -147,10 +147,10 @@ struct remote_memory_options : remote_comp_option<Op> {
 
 /// Sends a message that matches a receive of rank `rank` by (rank, tag).
 ///
-/// Up to get_max_bcopy_size() bytes of the pool and of the device's own, as far as the network
-/// takes them in one piece (verbs, libfabric: 8 KiB), the buffer may be reused when the call
-/// returns done. Larger messages return posted and are read from the buffer when the receiver has
-/// posted one. Size 0 is legal.
+/// Up to get_max_bcopy_size() bytes, of the pool and of the device's own, the buffer may be reused
+/// when the call returns done (on a device of another net context than the runtime's first: as far
+/// as its network takes them in one piece). Larger messages return posted and are read from the
+/// buffer when the receiver has posted one. Size 0 is legal.
 /// @return  done: the buffer may be reused, `local_comp` is not signalled; posted: the buffer may
 /// be reused when `local_comp` is signalled; retry: nothing happened. A result that an option
 /// forbids is never returned

@@ -69,9 +69,11 @@ void net_context_impl_t::finish() {
   if (owner.member.is_job) base::spin_wait::set_oversubscribed(opened.is_crowded);
   summary_ = std::move(opened.summary);
   why_ = std::move(opened.why);
-  // The first context's words: a remote name is valid with all contexts.
-  if (!owner.core.seal.is_set()) owner.core.seal = proto::rmr_seal::of(opened.words);
   const net::capabilities& can = fabric->caps();
+  // The first context's words: a remote name is valid with all contexts. Its pieces: programs ask
+  // once what is copied.
+  if (!owner.core.seal.is_set()) owner.core.seal = proto::rmr_seal::of(opened.words);
+  if (owner.core.max_send == proto::core::NO_NETWORK) owner.core.max_send = can.max_send;
   attr.backend = opened.backend;
   if (attr.backend == attr_backend_t::ofi)
     attr.ofi_provider_name = std::move(opened.names.provider);

@@ -46,7 +46,8 @@ packet_pool_impl_t::packet_pool_impl_t(runtime_impl_t& runtime, const packet_poo
               allocator == nullptr ? wanted.npackets : 0) {
   if (allocator != nullptr)
     payloads = std::make_unique<mem::payload_pool>(runtime.core.arena, packets, *allocator,
-                                                   max_bcopy(), wanted.npackets, &mem::find_place);
+                                                   proto::longest_in_packet(packets),
+                                                   wanted.npackets, &mem::find_place);
   owner.packet_pools.push_back(this);
 }
 
@@ -59,7 +60,10 @@ packet_pool_impl_t::~packet_pool_impl_t() {
 }
 
 std::size_t packet_pool_impl_t::max_bcopy() const noexcept {
-  return proto::longest_in_packet(packets);
+  // Whatever the network takes in one piece, such a pool delivers all that its packets hold in
+  // them.
+  if (payloads != nullptr) return payloads->payload_size();
+  return proto::longest_copy(packets, owner.core.max_send);
 }
 
 matching_engine_impl_t::matching_engine_impl_t(runtime_impl_t& runtime,

@@ -45,6 +45,28 @@ TEST(upacket, put__goes_to_the_pool_of_whatever_runtime_it_is_from) {
   lci::free_runtime(&own);
 }
 
+// A pool with an allocator delivers what its packets hold, whatever the network takes in one piece.
+TEST(packet_pool, of_larger_packets_with_an_allocator__holds_them) {
+  constexpr std::size_t SIZE = 262144;
+  lci::packet_pool_t pool = lci::alloc_packet_pool_x()
+                                .allocator(&lci::g_allocator_default)
+                                .npackets(4)
+                                .packet_size(SIZE)();
+  EXPECT_EQ(lci::get_max_bcopy_size_x().packet_pool(pool)(), SIZE);
+  std::vector<char*> all;
+  for (int i = 0; i < 4; ++i) {
+    all.push_back(static_cast<char*>(lci::get_upacket_x().packet_pool(pool)()));
+    ASSERT_NE(all.back(), nullptr);
+    std::memset(all.back(), i, SIZE);
+  }
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(all[static_cast<std::size_t>(i)][0], i);
+    EXPECT_EQ(all[static_cast<std::size_t>(i)][SIZE - 1], i);
+    lci::put_upacket(all[static_cast<std::size_t>(i)]);
+  }
+  lci::free_packet_pool(&pool);
+}
+
 // To oneself and without progress, so that most have to wait: they go in packets of the device.
 TEST(packet_pool, of_larger_packets__does_not_change_what_is_sent) {
   constexpr std::size_t COUNT = 300;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -52,6 +53,7 @@ class failure_detector {
 
 class core {
  public:
+  static constexpr std::size_t NO_NETWORK = std::numeric_limits<std::size_t>::max();
   // `ranks_here`: of the job, on this host; where address space is limited they share it out.
   // most_reserve: of the arena, where address space is not limited.
   core(int rank, int size, wire::imm_layout layout, int ranks_here,
@@ -60,7 +62,8 @@ class core {
   const int me;
   const int n;
   const wire::imm_layout imm;
-  rmr_seal seal;  // set with the first net context
+  rmr_seal seal;                      // set with the first net context
+  std::size_t max_send = NO_NETWORK;  // of the first net context; see longest_copy()
   mem::arena arena;
   mem::region_table regions;
   remote_comps rcomps;

@@ -1,6 +1,7 @@
 // How many bytes of a message a packet holds. Threads: pure functions.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include "lci/base/platform.hpp"
@@ -19,9 +20,20 @@ static_assert(HEAD_ROOM >= sizeof(wire::extended_head));
 constexpr std::size_t packet_bytes_for(std::size_t message) noexcept {
   return base::align_up(message, base::CACHE_LINE) + HEAD_ROOM + sizeof(mem::packet);
 }
-// "B" of a pool: the longest message that its packets hold.
+// The longest message that the packets of a pool hold.
 inline std::size_t longest_in_packet(const mem::packet_pool& pool) noexcept {
   return pool.payload_size() - HEAD_ROOM;
+}
+// The longest message that goes with its head in one piece of at most max_send bytes. Whole lines,
+// as in a packet.
+constexpr std::size_t longest_in_piece(std::size_t max_send) noexcept {
+  return (max_send - sizeof(wire::extended_head)) / base::CACHE_LINE * base::CACHE_LINE;
+}
+// "B" of a pool, get_max_bcopy_size(): up to it a message is copied as it is posted, and arrives in
+// a packet where its receiver wants that. max_send: of the runtime's first network
+// (core::max_send).
+inline std::size_t longest_copy(const mem::packet_pool& pool, std::size_t max_send) noexcept {
+  return std::min(longest_in_packet(pool), longest_in_piece(max_send));
 }
 
 }  // namespace lci::proto

@@ -116,6 +116,10 @@ class progress_engine final : public member, private peer_watch::listener {
   const std::size_t max_piece;  // bytes of one network operation, as was wished
   // Bytes of a message that any packet here takes with its head, and any network in one piece.
   const std::size_t max_copy;
+  // Bytes of an active message that arrives in a packet where its receiver wants that: the answer
+  // of get_max_bcopy_size(). Code decides by the size how to give a buffer back, so the way that
+  // the message took must not show.
+  const std::size_t max_in_packet;
   net::device_config config;  // what the network's device has; immutable after open
   pending_errors errors;
   peer_watch watch;

@@ -10,7 +10,6 @@
 
 #include "lci/errors.hpp"
 #include "lci/proto/engine/handler_depth.hpp"
-#include "lci/proto/engine/packet_size.hpp"
 #include "lci/proto/gpu/common.hpp"
 #include "lci/proto/gpu/jobs.hpp"
 #include "lci/proto/host/arrival.hpp"
@@ -36,8 +35,7 @@ void payload_arrivals::take_place(std::size_t size, am_place& out) {
   core& shared = ctx_.engine.shared;
   mem::payload_pool* const pool =
       ctx_.host.payloads.load(std::memory_order_acquire);  // edge payloads.pool
-  const std::size_t payload =
-      pool != nullptr ? pool->payload_size() : longest_in_packet(ctx_.engine.pool);
+  const std::size_t payload = pool != nullptr ? pool->payload_size() : ctx_.engine.max_in_packet;
   if (size > payload) {
     out.allocator =
         pool != nullptr ? &pool->allocator() : shared.allocator.load(std::memory_order_relaxed);

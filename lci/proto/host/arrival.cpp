@@ -114,7 +114,7 @@ net::verdict arrival_sink::deliver_any_am(comp_impl_t& to, const net::arrival& f
     // A packet that may be kept goes to the user as it is; its payload then starts where the
     // message starts unless a head came before.
     if (from.packet != nullptr && data == from.packet->payload() &&
-        is_for_packet(host_.engine.pool, size)) {
+        size <= host_.engine.max_in_packet) {
       // One that this process has posted to itself is the program's again.
       if (from.rank == host_.engine.shared.me)
         from.packet->state.store(mem::packet_state::out, std::memory_order_relaxed);
@@ -122,7 +122,7 @@ net::verdict arrival_sink::deliver_any_am(comp_impl_t& to, const net::arrival& f
       return net::verdict::kept;
     }
     // Else a peer has larger packets than ours.
-    if (is_for_packet(host_.engine.pool, size)) [[likely]] {
+    if (size <= host_.engine.max_in_packet) [[likely]] {
       mem::packet* packet = take_packet_at_hand();
       if (packet == nullptr) packet = host_.engine.pool.get();
       if (packet == nullptr) return net::verdict::deferred;

@@ -7,7 +7,6 @@
 
 #include "lci/base/platform.hpp"
 #include "lci/mem/packet_pool.hpp"
-#include "lci/proto/engine/packet_size.hpp"
 #include "lci/proto/host/host_context.hpp"
 #include "lci/proto/host/plans.hpp"
 
@@ -19,11 +18,6 @@ mem::memory_place settle_place(host_context& host, const void* buffer);
 // From the user's allocator, which may throw where we must not. A message of no bytes still
 // delivers a buffer that can be freed. False: there is none.
 bool take_buffer(host_context& host, std::size_t size, am_place& out) noexcept;
-// Does an active message arrive in a packet, where its receiver wants packets? Code decides by the
-// size how to give a buffer back, so the way that the message took must not show.
-inline bool is_for_packet(const mem::packet_pool& pool, std::size_t size) noexcept {
-  return size <= longest_in_packet(pool);
-}
 // How the message of that request is received at `at`. serial: of `to` when the message was taken
 // up.
 recv_plan plan_of_arrival(comp_impl_t& to, std::uint32_t serial, int rank, const wire::rts& request,

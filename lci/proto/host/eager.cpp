@@ -4,7 +4,6 @@
 #include <memory>
 #include <utility>
 
-#include "lci/proto/engine/packet_size.hpp"
 #include "lci/proto/host/select.hpp"
 #include "lci/proto/host/transfers.hpp"
 
@@ -12,19 +11,9 @@ namespace lci::proto {
 
 namespace {
 
-// Of several networks one may take more in a piece than the others. What is kept for later goes in
-// a packet of the device.
-bool fits_packet(const outgoing& out) noexcept {
-  if (out.size <= out.bcopy_limit) [[likely]]
-    return true;
-  const progress_engine& engine = out.queue.engine;
-  return out.size <= longest_in_packet(out.pool) && out.size <= longest_in_packet(engine.pool) &&
-         out.head_size() + out.size <= engine.fabric.caps_of(out.rank).max_send;
-}
-
 bool accepts_copy(const outgoing& out) noexcept {
   // With an extended head the copy is needed anyway.
-  return (!out.has_mr || out.extended) && fits_packet(out);
+  return (!out.has_mr || out.extended) && out.size <= out.bcopy_limit;
 }
 
 // The one place that decides it. Posts try a part of it beforehand: those of at most inject_limit

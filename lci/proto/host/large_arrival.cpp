@@ -36,7 +36,7 @@ LCI_COLD net::verdict start_arrival(host_context& host, int rank, const wire::rt
     return is_over();
   }
   am_place at;
-  if (to.comp->attr.zero_copy_am && is_for_packet(engine.pool, request.size)) {
+  if (to.comp->attr.zero_copy_am && request.size <= engine.max_in_packet) {
     // The sink's spare one is not looked at: a later poll finds it in the pool.
     mem::packet* const packet = engine.pool.get();
     if (packet == nullptr) return net::verdict::deferred;
@@ -64,7 +64,7 @@ LCI_COLD net::verdict start_arrival(host_context& host, int rank, const wire::rt
 // Bytes that such a message and others of its rank may have under way at once; 0: any number. What
 // goes into a packet takes no part: the pool may be empty.
 std::size_t window_of(const host_context& host, int rank, const wire::rts& request) noexcept {
-  if ((request.flags & wire::FROM_DEVICE) != 0 || is_for_packet(host.engine.pool, request.size) ||
+  if ((request.flags & wire::FROM_DEVICE) != 0 || request.size <= host.engine.max_in_packet ||
       host.engine.shared.allocator.load(std::memory_order_relaxed) != &g_allocator_default)
     return 0;
   return host.engine.fabric.caps_of(rank).best_at_once;
