@@ -34,8 +34,9 @@ set(LCI_BELOW_proto base data mem net match comp)
 set(LCI_BELOW_device base data wqe mem net match comp)
 # Its code is headers; its tests stand on the card in software.
 set(LCI_BELOW_gpu base data wqe mem net match comp device)
-# Its tests have a network of their own in place of the providers.
+# Their tests have a network of their own in place of the providers, in the job of lci/proxy.
 set(LCI_BELOW_proxy base data wqe mem net match comp proto boot device runtime api coll)
+set(LCI_BELOW_coll ${LCI_BELOW_proxy} proxy)
 set(LCI_BELOW_boot base data mem net match comp)
 
 function(lci_internals_of floor out)
