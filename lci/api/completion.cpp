@@ -205,12 +205,15 @@ void wait_for_collective(const sync_args& args, const collective_end_t& end, boo
     if (!is_over)
       wait_until_ready(s, nullptr, served, wait, [&] { wait.round_and_keep(describe, kept); });
     // What the network has not accepted yet leaves in rounds of progress on this device alone, and
-    // the caller may poll another one from now on. The rank that it is for still waits for it.
+    // the caller may poll another one from now on. The rank that it is for still waits for it, and
+    // not for what other threads leave there after it.
     if (!end.has_failed && !end.backlogged.empty()) {
-      const proto::post_queue& posted =
-          *api::find_endpoint(args.runtime, args.device, args.endpoint).queue;
-      for (const int rank : end.backlogged)
-        while (posted.log.pending(rank)) wait.round_and_keep(describe, kept);
+      const proto::backlog& log =
+          api::find_endpoint(args.runtime, args.device, args.endpoint).queue->log;
+      for (const int rank : end.backlogged) {
+        const std::uint64_t count = log.pushed(rank);
+        while (!log.has_left(rank, count)) wait.round_and_keep(describe, kept);
+      }
     }
     if (end.has_failed) wait.check();
     if (end.why) {

@@ -39,16 +39,30 @@ bool backlog::pending_slow(int rank) const noexcept {
   return it != queues_.end() && it->second.first != nullptr;
 }
 
+std::uint64_t backlog::pushed(int rank) const noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto it = queues_.find(rank);
+  return it != queues_.end() ? it->second.pushed : 0;
+}
+
+bool backlog::has_left_slow(int rank, std::uint64_t count) const noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto it = queues_.find(rank);
+  return it == queues_.end() || it->second.left >= count;
+}
+
 void backlog::append_locked(queue& to, backlog_entry& entry) noexcept {
   entry.next = nullptr;
   (to.first != nullptr ? to.last->next : to.first) = &entry;
   to.last = &entry;
+  ++to.pushed;
   total_.fetch_add(1, std::memory_order_relaxed);
 }
 
 backlog_entry& backlog::take_locked(queue& from) noexcept {
   backlog_entry& out = *from.first;
   from.first = out.next;
+  ++from.left;
   total_.fetch_sub(1, std::memory_order_relaxed);
   return out;
 }

@@ -50,6 +50,12 @@ class backlog {
     return total_.load(std::memory_order_relaxed) != 0 && pending_slow(rank);
   }
   bool any() const noexcept { return total_.load(std::memory_order_relaxed) != 0; }
+  // For a caller that waits for what was pushed for `rank` before, and not for what others push
+  // meanwhile: how many entries that rank has had, and whether the first `count` of them have left.
+  std::uint64_t pushed(int rank) const noexcept;
+  bool has_left(int rank, std::uint64_t count) const noexcept {
+    return !any() || has_left_slow(rank, count);
+  }
   // Throws std::bad_alloc: nothing has changed.
   void push(int rank, std::unique_ptr<backlog_entry>&& entry);
   // A message of the protocols, at most BODY_BYTES. False: there is no memory, and no spare entry
@@ -109,9 +115,11 @@ class backlog {
   struct queue {
     backlog_entry* first = nullptr;
     backlog_entry* last = nullptr;
+    std::uint64_t pushed = 0, left = 0;  // entries, since the beginning
   };
   using queue_map = std::map<int, queue>;
   bool pending_slow(int rank) const noexcept;
+  bool has_left_slow(int rank, std::uint64_t count) const noexcept;
   void make_spare_queue_locked() noexcept;
   queue* find_queue_locked(int rank) noexcept;
   void append_locked(queue& to, backlog_entry& entry) noexcept;

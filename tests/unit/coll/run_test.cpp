@@ -83,5 +83,29 @@ TEST_F(run_test, call_that_waits__stays_until_its_message_has_left) {
   EXPECT_FALSE(has_backlog());
 }
 
+// Others may leave something there again and again.
+TEST_F(run_test, call_that_waits__not_for_what_others_leave_behind_it) {
+  before_ = job_.sim().counters().messages;
+  comp_t ended = alloc_counter_x().runtime(job_.handle())();
+  const auto post = [&] {
+    int word = 0;
+    const status_t said = post_send_x(proxied_job::PEER, &word, sizeof word, 7, ended)
+                              .runtime(job_.handle())
+                              .allow_retry(false)();
+    EXPECT_EQ(said.error.errorcode, errorcode_t::done_backlog);
+  };
+  const auto nothing = [] {};
+  const meanwhile rounds(job_.runtime().core, {nothing,
+                                               [&] {
+                                                 post();
+                                                 take(1);
+                                               },
+                                               nothing, nothing, [this] { take(64); }});
+  barrier_x().runtime(job_.handle())();
+  EXPECT_EQ(taken(), 1u);
+  EXPECT_TRUE(has_backlog()) << "it has waited for that, too";
+  free_comp(&ended);
+}
+
 }  // namespace
 }  // namespace lci::coll
