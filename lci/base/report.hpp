@@ -43,6 +43,8 @@ enum class kind : std::uint8_t {
 // What a message's sender does, and how far this rank is with the peer that a record names. None of
 // the last three: it has ended, or the record names no peer.
 inline constexpr std::uint16_t RENDEZVOUS = 1, NOT_CONNECTED = 2, CONNECTING = 4, CONNECTED = 8;
+// Of a send: an active message or a put, which the peer grants without a receive.
+inline constexpr std::uint16_t NO_RECEIVE = 16;
 
 struct record {
   kind what;

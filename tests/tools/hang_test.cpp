@@ -77,7 +77,8 @@ TEST_F(hang_test, large_message__nobody_receives) {
 
 TEST_F(hang_test, large_active_messages__that_wait_for_their_turn) {
   hangs("large_active_messages", 2,
-        {"rank 1: [0-9]+ large active messages from rank 0 wait for their turn, [0-9]+ bytes\n"});
+        {"rank 1: [0-9]+ large active messages from rank 0 wait for their turn, [0-9]+ bytes\n",
+         "rank 0: sending 1048576 bytes, tag 3, to rank 1, which has not granted it yet"});
 }
 
 TEST_F(hang_test, peer__that_is_still_connecting) {

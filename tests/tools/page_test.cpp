@@ -164,6 +164,13 @@ TEST(find_mismatches, send_that_nobody_receives) {
       "rank 0 waits for rank 1 to receive tag 9 (8 bytes); rank 1 has posted no such receive");
 }
 
+// A message with its tag that lies there is another one.
+TEST(find_mismatches, active_message_needs_no_receive) {
+  record asked = make(kind::send, 1, 9, 4);
+  asked.flags = lci::base::report::NO_RECEIVE;
+  EXPECT_TRUE(find_mismatches({view(0, {asked}), view(1, {make(kind::message, 0, 9)})}).empty());
+}
+
 TEST(find_mismatches, collective_that_a_rank_has_not_called) {
   EXPECT_EQ(sentence({view(0, {begun(3), collective("barrier", 2)}), view(1, {begun(2)}),
                       view(2, {begun(3), collective("barrier", 2)})}),
@@ -242,6 +249,21 @@ TEST(write_page, large_active_messages_that_wait_for_their_turn) {
             "who waits for what (on request)\n"
             "  rank 1: 1 large active message from rank 2 waits for its turn, 32768 bytes\n"
             "  rank 1: 3 large active messages from rank 0 wait for their turn, 196608 bytes\n"
+            "end of who waits for what\n");
+}
+
+TEST(write_page, sends__which_the_peer_has_not_granted) {
+  record sent = make(kind::send, 1, 9), active = sent, written = sent, waited_for = sent;
+  active.flags = written.flags = waited_for.flags = lci::base::report::NO_RECEIVE;
+  written.how = 1;
+  waited_for.object = 4;
+  EXPECT_EQ(write_page({view(0, {sent, active, written, waited_for, call("sync_wait", 4, 0)})}, 1,
+                       "on request"),
+            "who waits for what (on request)\n"
+            "  rank 0: waiting in sync_wait for rank 1 to grant 8 bytes, tag 9, for 0.0 s\n"
+            "  rank 0: sending 8 bytes, tag 9, to rank 1\n"
+            "  rank 0: sending 8 bytes, tag 9, to rank 1, which has not granted it yet\n"
+            "  rank 0: sending 8 bytes, tag 9, to rank 1, which has posted no receive for it\n"
             "end of who waits for what\n");
 }
 

@@ -158,6 +158,7 @@ class finder {
     if (!target->has_answered) return say(who + ", which " + target->why_not);
     if (has(send, lci::base::report::CONNECTING))
       return say(who + ", with which it is still connecting");
+    if (has(send, lci::base::report::NO_RECEIVE)) return;
     const auto is_it = [&](const record& m) {
       return m.rank == view.rank && m.tag == send.tag && collectives_.count(m.engine) == 0;
     };

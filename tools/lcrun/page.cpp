@@ -104,6 +104,10 @@ class rank_text {
     return std::string(r.name) + " no. " + std::to_string(r.number + 1);
   }
 
+  static bool is_without_receive(const record& send) {
+    return (send.flags & lci::base::report::NO_RECEIVE) != 0;
+  }
+
   static std::string awaited(const record& r, const std::string& call) {
     const std::string tag = ", " + tag_text(r.tag);
     switch (r.what) {
@@ -114,7 +118,9 @@ class rank_text {
                from_rank(r.rank) + tag + ", up to " + bytes_text(r.size);
       case kind::send:
         return call + " for " + from_rank(r.rank) +
-               (r.how == 0 ? " to post a receive for " : " to receive all of ") +
+               (r.how != 0              ? " to receive all of "
+                : is_without_receive(r) ? " to grant "
+                                        : " to post a receive for ") +
                bytes_text(r.size) + tag;
       case kind::incoming:
         return call + " for the data of " + bytes_text(r.size) + tag + ", from " +
@@ -177,8 +183,9 @@ class rank_text {
       return "sending " + bytes_text(r.size) + ", " + tag_text(r.tag) + ", to " +
              from_rank(r.rank) +
              ((r.flags & lci::base::report::CONNECTING) != 0 ? ", with which it is still connecting"
-              : r.how == 0 ? ", which has posted no receive for it"
-                           : "");
+              : r.how != 0                                   ? ""
+              : is_without_receive(r)                        ? ", which has not granted it yet"
+                                      : ", which has posted no receive for it");
     });
     add_alike(kind::incoming, "messages that are coming in", [](const record& r) {
       return "receiving " + bytes_text(r.size) + ", " + tag_text(r.tag) + ", from " +

@@ -92,6 +92,7 @@ bool put_by_landing(staged_transfers& staged, outgoing& out, const send_plan& pl
 errorcode_t put_staged(staged_transfers& staged, outgoing& out, std::uint64_t began) {
   send_plan plan = out.plan();
   plan.is_put = true;
+  plan.has_receive = false;
   plan.began = began;
   if (put_by_landing(staged, out, plan)) return errorcode_t::posted;
   network_key key;

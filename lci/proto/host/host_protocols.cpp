@@ -132,6 +132,7 @@ void host_protocols::report(sheet& to) noexcept {
   look_at(host_.rendezvous.sends, to, kind::send, [](const send_side& side, record& out) {
     out.rank = side.rank.load(std::memory_order_relaxed);
     out.how = side.state == send_state::rts_sent ? 0 : 1;
+    if (!side.plan.has_receive) out.flags = base::report::NO_RECEIVE;
     take_plan(side.plan, out);
   });
   look_at(host_.rendezvous.recvs, to, kind::incoming, [](const recv_side& side, record& out) {

@@ -72,6 +72,8 @@ struct outgoing {
     made.local_key = local_key;
     made.off_network = off_network;
     made.packet = packet;
+    // Matching engines have the same numbers on all ranks.
+    made.has_receive = shared().rcomps.find(rcomp).match != nullptr;
     return made;
   }
   // The same operation with its bytes in host memory that ends with the post.

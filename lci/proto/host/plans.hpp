@@ -33,6 +33,7 @@ struct send_plan {
   bool off_network = false;       // memory that the network could not register
   mem::packet* packet = nullptr;  // the message is in a packet, which goes with the operation
   bool is_put = false;            // staged put: over when the target has everything
+  bool has_receive = false;       // a send: the target grants it when a receive matches
   std::uint64_t began = 0;        // ticks, of a way whose time is to be told; else 0
 };
 
