@@ -40,16 +40,15 @@ struct context {
   progress_engine& engine;
   host_context& host;
   gpu::common& common;
-  base::thread_counter late;           // small arrivals that a GPU is fetching
-  std::atomic<std::size_t> copies{0};  // that GPUs have for this device
+  base::thread_counter late;  // small arrivals that a GPU is fetching
 
-  void copy(device_job& job) noexcept { common.gpus.copy(job, &copies); }
+  void copy(device_job& job) noexcept { common.gpus.copy(job, &host.gpu_copies); }
   bool copy_and_flag(device_job& job, flag_word* flag) noexcept {
     return common.gpus.copy_and_flag(job, reinterpret_cast<std::uint64_t*>(flag), wire::FLAG_SET,
-                                     &copies);
+                                     &host.gpu_copies);
   }
-  // edge gpu.copies: partner is devices::uncount().
-  bool has_copies() const noexcept { return copies.load(std::memory_order_acquire) != 0; }
+  // edge gpu.copies: partners are devices::uncount() and late_arrival::ended().
+  bool has_copies() const noexcept { return host.gpu_copies.load(std::memory_order_acquire) != 0; }
 
   void expect_leftovers(int change) noexcept {
     owner.count_waiting(change);

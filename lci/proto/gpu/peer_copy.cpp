@@ -243,6 +243,9 @@ void deliver_to_device(context& ctx, receive& to, const status_t& status, const 
     throw std::bad_alloc();
   }
   late->counted_ = to.host;
+  // The message may have come over another device than that of the receive, which is to wait for
+  // the copy as well. Relaxed: the receive is open there until the copy has ended.
+  to.host->gpu_copies.fetch_add(1, std::memory_order_relaxed);
   late->user_ = to.user;
   late->user_.status = status;
   late->to = static_cast<std::byte*>(status.buffer);
@@ -259,6 +262,8 @@ void late_arrival::ended(std::string_view error) noexcept {
   delete[] heap_;
   ctx.common.jobs.late_arrivals.put(this);
   counted->open_receives.add(-1);
+  // edge gpu.copies: partner is context::has_copies(). That device may go then.
+  counted->gpu_copies.fetch_sub(1, std::memory_order_release);
   if (!error.empty()) {
     ctx.engine.errors.keep_made([&] {
       return std::runtime_error(std::to_string(user.status.size) + " bytes from rank " +

@@ -70,6 +70,9 @@ class host_context {
   base::thread_counter open_receives;  // receives posted and not completed
   // Active messages with zero_copy_am are delivered in its packets, if there is one; not owned.
   std::atomic<mem::payload_pool*> payloads{nullptr};
+  // That GPUs have for this device, whichever device brought the message. Changed and read by
+  // lci/proto/gpu.
+  std::atomic<std::size_t> gpu_copies{0};
   // Attributes, set before the first message.
   bool rdv_by_immediate = true;  // rendezvous ends with immediate data where the network has it
   attr_gpu_path_t gpu_path = attr_gpu_path_t::auto_select;
