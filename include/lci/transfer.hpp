@@ -67,8 +67,9 @@ class LCI_PUBLIC transfer {
   /// @return true if so
   bool is_in_use() const;
   /// Makes progress until it has ended; sleeps while nothing happens.
-  /// @param limit_s  seconds; below 0: no limit
+  /// @param limit_s  seconds; below 0 or above 1e9: no limit
   /// @return false: the time is up, and the operation continues
+  /// @throws lci::argument_error  `limit_s` is not a number
   bool wait(double limit_s = -1) const;
   /// Waits, then returns or throws.
   /// @throws lci::peer_failure_error  the peer is lost, with the reason

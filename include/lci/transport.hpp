@@ -88,8 +88,9 @@ class LCI_PUBLIC transport {
   /// @return true if so
   bool connected();
   /// Makes progress until connected().
-  /// @param limit_s  seconds; below 0: no limit
+  /// @param limit_s  seconds; below 0 or above 1e9: no limit
   /// @return false: the time is up
+  /// @throws lci::argument_error  `limit_s` is not a number
   /// @throws lci::backend_error  the connection was refused, with the reason
   /// @throws lci::peer_failure_error  the peer cannot be reached, or is lost
   bool wait_connected(double limit_s = -1);
@@ -137,9 +138,11 @@ class LCI_PUBLIC transport {
   /// bind() it waits for other peers instead: peers() returns those that are connected
   notification wait_for_write();
   /// The same with a time limit.
-  /// @param limit_s  seconds; 0: makes progress once and does not wait
+  /// @param limit_s  seconds; 0: makes progress once and does not wait; below 0 or above 1e9: no
+  /// limit
   /// @param out  the notification
   /// @return false: the time is up
+  /// @throws lci::argument_error  `limit_s` is not a number
   bool wait_for_write(double limit_s, notification* out);
   /// A transfer that is done at the next notification, which transfer::note() returns. Takes
   /// precedence over wait_for_write(). It ends with lci::cancelled_error if the transport is

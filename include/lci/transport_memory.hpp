@@ -180,9 +180,10 @@ class LCI_PUBLIC memory {
   /// Withdraws all keys given so far.
   void revoke();
   /// Withdraws all keys and makes progress on the transports involved until no peer uses them.
-  /// @param limit_s  seconds
+  /// @param limit_s  seconds; below 0 or above 1e9: no limit
   /// @return true: no peer accesses the memory any more; false: the time is up. A peer that has not
   /// answered within one second is cut off
+  /// @throws lci::argument_error  `limit_s` is not a number; nothing was withdrawn
   bool revoke_and_wait(double limit_s);
 
   memory(const memory&) = delete;  ///< there is one owner

@@ -161,6 +161,7 @@ void memory::revoke() {
 }
 
 bool memory::revoke_and_wait(double limit_s) {
+  transports::check_limit("revoke_and_wait", limit_s);
   revoke();
   const auto start = std::chrono::steady_clock::now();
   for (const auto& core : state_->users()) {

@@ -33,6 +33,10 @@ void check_seconds(const char* call, const char* name, double value) {
                        "; expected 0 to 1e9 seconds");
 }
 
+void check_limit(const char* call, double limit_s) {
+  if (std::isnan(limit_s)) throw argument_error(std::string(call) + ": limit_s is not a number");
+}
+
 memory_state::memory_state(void* data, std::size_t size, std::uint32_t slot,
                            std::uint32_t generation)
     : data_(data), size_(size), slot_(slot), generation_(generation) {

@@ -28,6 +28,9 @@ inline constexpr double MOST_SECONDS = 1e9;
 std::string seconds_text(double value);
 // Throws argument_error for a time that no clock can keep, with its name.
 void check_seconds(const char* call, const char* name, double value);
+// The same for what is no number. Of calls that wait every number is good: below 0 and above
+// MOST_SECONDS are no limit.
+void check_limit(const char* call, double limit_s);
 
 class core;
 

@@ -4,6 +4,7 @@
 #include "lci/comp/signal.hpp"
 #include "lci/errors.hpp"
 #include "lci/transport/core.hpp"
+#include "lci/transport/memory_table.hpp"
 
 namespace lci {
 
@@ -20,6 +21,7 @@ bool transfer::is_done() const { return checked(op_).is_done(); }
 bool transfer::is_in_use() const { return !checked(op_).is_quiet(); }
 
 bool transfer::wait(double limit_s) const {
+  transports::check_limit("wait", limit_s);
   if (checked(op_).is_done()) return true;
   const auto core = op_->transport();
   // Without its transport it has ended, or is just ending in another thread.

@@ -80,6 +80,7 @@ std::vector<transport::peer> transport::peers() {
 // What runs callbacks keeps the core: one of them may be the end of this transport.
 bool transport::connected() { return core_->connected(); }
 bool transport::wait_connected(double limit_s) {
+  transports::check_limit("wait_connected", limit_s);
   const auto alive = core_;
   return alive->wait_connected(limit_s);
 }
@@ -117,6 +118,7 @@ notification transport::wait_for_write() {
   return note;
 }
 bool transport::wait_for_write(double limit_s, notification* out) {
+  transports::check_limit("wait_for_write", limit_s);
   const auto alive = core_;
   return alive->wait_for_note(limit_s, out);
 }

@@ -313,6 +313,23 @@ TEST(results, limit__beyond_all_clocks_is_none) {
   }
 }
 
+TEST(results, limit__of_a_wait_that_is_no_number__is_refused) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  lci::transport alone(usual());
+  two_buffers m(100);
+  const lci::transfer write = alone.write(m.local.view(), m.target.remote());
+  EXPECT_THROW(write.wait(nan), lci::argument_error);
+  EXPECT_THROW(alone.wait_connected(nan), lci::argument_error);
+  EXPECT_THROW(alone.wait_for_write(nan, nullptr), lci::argument_error);
+  EXPECT_THROW(m.target.revoke_and_wait(nan), lci::argument_error);
+  write.cancel();
+  EXPECT_THROW(write.wait(nan), lci::argument_error);
+  for (const double none : {-1., 1e10, std::numeric_limits<double>::infinity()}) {
+    EXPECT_TRUE(write.wait(none));
+    EXPECT_TRUE(m.target.revoke_and_wait(none));
+  }
+}
+
 TEST(results, misuse__is_refused_at_the_call) {
   lci::transport one(usual());
   two_buffers m(100);
