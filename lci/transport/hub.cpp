@@ -228,6 +228,10 @@ void hub::is_settled(pair& one) noexcept {
   if (found != callers_.end()) callers_.erase(found);
 }
 
+std::uint32_t hub::largest_of(const peer& with) noexcept {
+  return with.pairs.empty() ? with.over : std::max(with.over, with.pairs.rbegin()->first);
+}
+
 void hub::forget(pair& one) noexcept {
   under_way_.erase({one.due(), &one});
   set_timer();
@@ -236,7 +240,12 @@ void hub::forget(pair& one) noexcept {
   const auto found = with->second.pairs.find(one.name().number);
   if (found == with->second.pairs.end() || found->second != &one) return;
   with->second.pairs.erase(found);
-  with->second.over = std::max(with->second.over, one.name().number);
+  const std::uint32_t number = one.name().number;
+  // A call of which the peer has not heard does not count there either.
+  if (one.is_heard() || with->second.heard == number)
+    with->second.over = std::max(with->second.over, number);
+  else
+    with->second.called = std::min(with->second.called, largest_of(with->second));
   // Both ends see the last one close, so both count anew.
   if (with->second.pairs.empty()) peers_.erase(with);
 }
@@ -334,10 +343,13 @@ void hub::welcome(strangers::guest&& guest) {
   // One that it has left, before it called again, may not know that yet.
   if (pair* const before = find(name); before != nullptr) before->progress();
   pair* const there = find(name);
-  if (there != nullptr && (there->now() != pair::state::connecting || !there->is_calling_out()))
+  if (there != nullptr && (there->now() != pair::state::connecting || there->me() == 0))
     return turn_away(frame_type::refusal, "this connection exists already");
   // Both have called: the call of the hub with the lower id counts.
-  if (there != nullptr && id() < name.peer) return turn_away(frame_type::yield, {});
+  if (there != nullptr && id() < name.peer) {
+    peers_[name.peer].heard = name.number;
+    return turn_away(frame_type::yield, {});
+  }
   if (const std::string why = invitations_.use(guest.which, now()); !why.empty())
     return turn_away(frame_type::refusal, why);
   if (there != nullptr) return there->let_in(std::move(stream));

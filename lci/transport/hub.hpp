@@ -67,6 +67,7 @@ class hub final : private pair_owner {
   struct peer {
     std::uint32_t called = 0;  // the last number that connect() gave
     std::uint32_t over = 0;    // the largest of those that are closed
+    std::uint32_t heard = 0;   // the last with which the peer has called
     std::map<std::uint32_t, pair*> pairs;
   };
 
@@ -88,6 +89,8 @@ class hub final : private pair_owner {
   std::shared_ptr<pair> make_pair(const pair_name& name);
   // Calls of that peer count as they did before a call that threw.
   void recount(const std::string& of, std::uint32_t called, std::uint32_t over) noexcept;
+  // Of the numbers of its connections, those that are closed among them.
+  static std::uint32_t largest_of(const peer& with) noexcept;
   void serve_stranger(int fd);
   void welcome(strangers::guest&& guest);
   void look_at_time();

@@ -86,6 +86,7 @@ std::string pair::describe() const {
 
 void pair::become(step s) noexcept {
   step_ = s;
+  if (s <= step::settling) is_heard_ = s >= step::proving;
   if (owner_ != nullptr && owner_->options().on_step != nullptr)
     owner_->options().on_step(name_of(s));
   if (owner_ == nullptr || (s != step::connected && s != step::closed)) return;
@@ -221,8 +222,10 @@ void pair::handle(control_stream::frame&& got) {
   switch (got.type) {
     case frame_type::leave:
       return peer_left();
-    case frame_type::failure:
     case frame_type::refusal:
+      is_heard_ = false;
+      [[fallthrough]];
+    case frame_type::failure:
       return peer_refused(got.body.substr(0, 1024));
     case frame_type::message:
       if (step_ != step::connected) break;

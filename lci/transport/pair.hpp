@@ -75,7 +75,7 @@ class pair : public std::enable_shared_from_this<pair> {
   // ended. One device; operations with rank 1 - me().
   runtime_t runtime() const noexcept;
   device_t device() const noexcept;
-  int me() const noexcept { return me_; }
+  int me() const noexcept { return me_; }  // 1: this side has called
   // Id of the peer's hub.
   const pair_name& name() const noexcept { return name_; }
 
@@ -113,7 +113,8 @@ class pair : public std::enable_shared_from_this<pair> {
   clock::time_point due() const noexcept { return due_; }
   void expire();
   void end_owner() noexcept;
-  bool is_calling_out() const noexcept { return me_ == 1; }
+  // The peer knows of it: it has called itself, or was told the number and has not refused.
+  bool is_heard() const noexcept { return is_heard_; }
 
  private:
   // awaiting: the peer has called as well, and its connection counts.
@@ -154,6 +155,7 @@ class pair : public std::enable_shared_from_this<pair> {
   const pair_name name_;
   int me_ = 0;
   step step_ = step::awaiting;
+  bool is_heard_ = true;
   clock::time_point due_;
   std::string why_;
   std::exception_ptr problem_;
