@@ -108,8 +108,11 @@ void net_context_impl_t::say_once() noexcept {
   std::call_once(said_, [this] {
     char host[256] = "";
     gethostname(host, sizeof(host) - 1);
-    base::log::info("runtime", "rank %d of %d, host %s, %s", owner.core.me, owner.core.n, host,
-                    summary_.c_str());
+    if (owner.member.is_job)
+      base::log::info("runtime", "rank %d of %d, host %s, %s", owner.core.me, owner.core.n, host,
+                      summary_.c_str());
+    else
+      base::log::info("runtime", "a connection, host %s, %s", host, summary_.c_str());
   });
 }
 

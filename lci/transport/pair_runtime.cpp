@@ -10,6 +10,7 @@
 #include "lci/runtime/global.hpp"
 #include "lci/runtime/open_networks.hpp"
 #include "lci/runtime/runtime.hpp"
+#include "lci/transport/without_job.hpp"
 
 namespace lci::transports {
 
@@ -88,6 +89,7 @@ pair_runtime::pair_runtime(int me, const global_attr_t& defaults, std::vector<st
   net_context_attr_t network;
   static_cast<net_context_settings_t&>(network) = defaults_;
   runtime_->core.failures = &leaving_;
+  runtime_->shared.gpu.paths.say_by(&without_job, me);
   opening_ = base::make_live<net_context_impl_t>(*runtime_, network, std::move(allowed));
   made.keep();
 }

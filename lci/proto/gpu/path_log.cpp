@@ -18,14 +18,12 @@ void path_log::tell(int rank, std::string_view why_not) noexcept {
     const std::lock_guard lock(mutex_);
     const std::pair news{rank, std::hash<std::string_view>{}(why_not)};
     if (said_.size() >= MOST || !said_.insert(news).second) return;
-  } catch (const std::bad_alloc&) {
-    return;  // a line less
+    std::string line = "GPU memory and rank " + std::to_string(rank) + ": ";
+    line += why_not.empty() ? "copied directly" : "through host memory, " + std::string(why_not);
+    if (words_ != nullptr) line = words_(line, me_);
+    base::log::info("proto", "%s", line.c_str());
+  } catch (const std::bad_alloc&) {  // a line less
   }
-  if (why_not.empty())
-    base::log::info("proto", "GPU memory and rank %d: copied directly", rank);
-  else
-    base::log::info("proto", "GPU memory and rank %d: through host memory, %.*s", rank,
-                    static_cast<int>(why_not.size()), why_not.data());
 }
 
 }  // namespace lci::proto::gpu

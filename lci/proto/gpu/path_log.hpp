@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <mutex>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -23,6 +24,13 @@ class path_log {
   ~path_log();
   path_log(const path_log&) = delete;
   path_log& operator=(const path_log&) = delete;
+
+  // Lines are said in other words, which the caller makes of those of rank `me`. Before the first
+  // of them.
+  void say_by(std::string (*words)(std::string_view line, int me), int me) noexcept {
+    words_ = words;
+    me_ = me;
+  }
 
   // Bytes for or from `rank` are copied by one engine from end to end.
   void direct(int rank) noexcept {
@@ -58,6 +66,8 @@ class path_log {
 
   // Relaxed: sums, which order nothing.
   std::atomic<std::size_t> direct_{0}, through_host_{0}, by_choice_{0};
+  std::string (*words_)(std::string_view, int) = nullptr;
+  int me_ = 0;        // for words_
   std::mutex mutex_;  // guards said_
   std::set<std::pair<int, std::size_t>> said_;
 };

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstring>
 
+#include "lci/base/log.hpp"
 #include "lci/errors.hpp"
 #include "lci/runtime/global.hpp"
 #include "lci/runtime/runtime.hpp"
@@ -102,6 +103,28 @@ TEST_F(pair_runtime_test, beside_a_job__in_any_order) {
   }
   send_to_self();
   g_runtime_fina();
+}
+
+TEST_F(pair_runtime_test, log_lines__speak_of_a_peer) {
+  base::log::context& log = base::log::global();
+  const int before = log.threshold();
+  log.set_threshold(static_cast<int>(base::log::level::info));
+  testing::internal::CaptureStderr();
+  {
+    ends e;
+    e.connect();
+    test::put_a_word(e.at_root, e.at_joiner);
+    proto::gpu::path_log& of_root = e.at_root->runtime().p_impl->shared.gpu.paths;
+    of_root.direct(1);
+    of_root.through_host(1, "rank 1 is not on this machine");
+  }
+  log.set_threshold(before);
+  const std::string said = testing::internal::GetCapturedStderr();
+  for (const char* const line :
+       {"a connection, host ", "GPU memory and the peer: copied directly",
+        "GPU memory and the peer: through host memory, the peer is not on this machine"})
+    EXPECT_NE(said.find(line), std::string::npos) << line << "\nin: " << said;
+  EXPECT_EQ(said.find("rank "), std::string::npos) << said;
 }
 
 // A completion object that a program frees is forgotten by all runtimes, those of connections too.
