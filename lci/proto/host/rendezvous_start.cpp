@@ -142,7 +142,10 @@ void give_up(host_context& host, wire::name sender, const recv_plan& plan,
 }
 
 static void end_posted(host_context& host, const recv_plan& plan, bool ok) {
-  plan.counted->open_receives.add(-1);
+  // The message came over this device, and that of the receive may have been freed meanwhile: it
+  // waits for the end, but not for ever.
+  if (plan.counted == &host || host.engine.shared.has(plan.counted->engine))
+    plan.counted->open_receives.add(-1);
   host.engine.signals.tell(plan.user, ok);
 }
 

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
+#include <vector>
+
 #include "lci/errors.hpp"
 #include "tests/unit/proto/world.hpp"
 
@@ -122,6 +126,43 @@ TEST_F(rendezvous, receive_too_small__is_an_error_and_the_message_is_not_lost) {
   receive_one();
   w.step();
   EXPECT_EQ(buffer, data);
+}
+
+// It has waited for its receive, and has given up.
+TEST(rendezvous_over_another_device, that_of_the_receive_is_freed_meanwhile__nothing_is_touched) {
+  using proto::device_queues;
+  proto_world w;
+  std::vector<std::byte> room(sizeof(device_queues) + alignof(device_queues));
+  void* at = room.data();
+  std::size_t left = room.size();
+  ASSERT_NE(std::align(alignof(device_queues), sizeof(device_queues), at, left), nullptr);
+  auto* const freed = new (at) device_queues(
+      w[0].shared, *w[0].fabric, 1, lci::net::device_config{}, w[0].pool, std::size_t{1} << 30);
+  std::vector<std::byte> to(LARGE);
+  recorder received;
+  proto::receive& record = *w[0].shared.host.receives.get();
+  record.user = {};
+  record.user.comp = &received;
+  record.user.status.buffer = to.data();
+  record.user.status.size = to.size();
+  record.host = &freed->host;
+  record.region = {};
+  lci::status_t got;
+  ASSERT_EQ(w[0].matcher->post(record, 1, 7, lci::matching_policy_t::rank_tag, got),
+            lci::errorcode_t::posted);
+  auto from = pattern(LARGE);
+  auto out = w[1].outgoing(0, from.data(), from.size(), w[0].engine_rcomp(), 7);
+  while (proto::is_retry(proto::start_message(out))) w.step(1);
+  for (int i = 0; i < 20; ++i) w[0].queues->progress();
+  ASSERT_EQ(w[0].queues->host.rendezvous.recvs.size(), 1u);
+
+  freed->~device_queues();
+  constexpr std::byte MARK{0x5a};
+  std::fill(room.begin(), room.end(), MARK);
+  w.step();
+  EXPECT_EQ(received.seen.size(), 1u);
+  EXPECT_EQ(to, from);
+  EXPECT_EQ(std::count(room.begin(), room.end(), MARK), static_cast<std::ptrdiff_t>(room.size()));
 }
 
 // A peer dies at every step of the sender's and the receiver's table: nothing hangs, nothing is
