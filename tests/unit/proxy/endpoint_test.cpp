@@ -83,6 +83,18 @@ TEST_F(endpoint_test, report__the_peer_dies) {
             status::peer_lost);
 }
 
+TEST_F(endpoint_test, report__the_peer_leaves_the_network) {
+  gpu::endpoint_t ep = job_.endpoint(16, 50);
+  job_.meet();
+  job_.leave_network();
+  ASSERT_TRUE(job_.step_until([&] { return job_.device().queues.engine().watch.has_ended(1); }));
+  job_.step(100);  // of which one serves the endpoint
+  std::uint64_t never = 0;
+  EXPECT_EQ(gpu::wait_until(ep, &never, gpu::comparison::equal, 1, 1), status::peer_lost);
+  EXPECT_FALSE(job_.runtime().core.peers.has_ended(1));
+  free_gpu_endpoint_x(&ep).call();
+}
+
 TEST_F(endpoint_test, abort__ends_waits_and_queues_and_is_not_reported) {
   EXPECT_EQ(put(), status::ok);
   abort_gpu_endpoint_x(&ep_).call();

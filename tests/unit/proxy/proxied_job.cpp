@@ -53,6 +53,25 @@ std::span<const mem::memory_domain> mem::memory_domains() { return test::proxied
 
 namespace test {
 
+// Polled in each round, as it keeps the core busy until it is stopped.
+class proxied_job::last_round final : public proto::part {
+ public:
+  explicit last_round(proto::core& of) : core_(of) { core_.expect(1); }
+  std::size_t poll() override {
+    if (rounds_ != 0 && --rounds_ == 0)
+      core_.peers.report(PEER, net::peer_event::fail, "the test has waited long enough");
+    return 0;
+  }
+  void stop() noexcept {
+    rounds_ = 0;
+    core_.expect(-1);
+  }
+
+ private:
+  proto::core& core_;
+  int rounds_ = 1000;  // that are left; 0: none is counted any more
+};
+
 proxied_job::proxied_job(const sim_options& options) : sim_(2, options), before_(g_default_attr) {
   the_network = &sim_;
   runtime::global_state& g = runtime::global();
@@ -69,6 +88,7 @@ proxied_job::proxied_job(const sim_options& options) : sim_(2, options), before_
 }
 
 proxied_job::~proxied_job() {
+  if (last_round_ != nullptr) last_round_->stop();
   owner_->end_extension();
   runtime::global().runtimes.remove(*owner_);
   base::free_live(owner_, "runtime");
@@ -127,6 +147,16 @@ void proxied_job::meet() {
 void proxied_job::kill() {
   meet();
   sim_.kill(PEER);
+}
+
+void proxied_job::leave_network() {
+  device().queues.engine().watch.only_over(*device().context.fabric);
+  peer_->fabric->leave();
+}
+
+void proxied_job::end_after_rounds() {
+  last_round_ = std::make_unique<last_round>(owner_->core);
+  device().queues.engine().add_part(*last_round_);
 }
 
 gpu::endpoint_t proxied_job::endpoint(std::uint32_t depth, std::uint64_t wait_limit_ms) {

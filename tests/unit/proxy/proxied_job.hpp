@@ -56,6 +56,10 @@ class proxied_job {
   void meet();
   // The peer dies, after that.
   void kill();
+  // The peer leaves the network and not the job: that of the device is one beside the default.
+  void leave_network();
+  // A call that would go on for ever ends after many rounds of progress: the peer has failed then.
+  void end_after_rounds();
 
   // An endpoint for threads, which the job frees if nobody has.
   gpu::endpoint_t endpoint(std::uint32_t depth = 16, std::uint64_t wait_limit_ms = 0);
@@ -78,8 +82,11 @@ class proxied_job {
   std::vector<std::exception_ptr> thrown;
 
  private:
+  class last_round;
+
   sim_world sim_;
   std::unique_ptr<node> peer_;
+  std::unique_ptr<last_round> last_round_;
   runtime_impl_t* owner_ = nullptr;
   bool has_met_ = false;
   global_attr_t before_;

@@ -155,6 +155,17 @@ TEST_F(proxy_world_test, get__from_a_peer_that_dies_meanwhile) {
   expect_refused(a, syndrome::retry_exceeded, "");
 }
 
+// It goes on over other networks: only this one's endpoints have lost it.
+TEST_F(proxy_world_test, get__from_a_peer_that_leaves_the_network_meanwhile) {
+  job_.meet();
+  job_.sim().change([](test::sim_options& o) { o.late = true; });
+  const device::answer a = world_.get(there(), data(0, 8));
+  ASSERT_EQ(a.what, outcome::posted);
+  job_.leave_network();
+  expect_refused(a, syndrome::retry_exceeded, "");
+  EXPECT_FALSE(job_.runtime().core.peers.has_ended(1));
+}
+
 TEST_F(proxy_world_test, flush__behind_puts_whose_region_has_ended) {
   world_.expect_completion(false);
   ASSERT_EQ(finish(world_.put(opcode::rdma_write, data(0, 8), there(), 0, false)).what,
