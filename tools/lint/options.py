@@ -1,4 +1,7 @@
-"""Every option of the build is read somewhere, or its text says that it is without effect."""
+"""Every option of the build is read somewhere, or its text says that it is without effect; every attribute is on a page.
+
+The attributes are the settings of attr.hpp that the environment can set. A page names one in backquotes, or its variable.
+"""
 
 import re
 
@@ -8,10 +11,34 @@ NAME = "options"
 DECLARED = re.compile(r'^[ \t]*(?:option\((LC[IT]_\w+)\s+"([^"]*)"[^)]*\)|set\((LC[IT]_\w+)\s[^)]*?\bCACHE\s+\w+\s+"([^"]*)"\s*\))', re.MULTILINE)
 # In a header that the build writes: a macro that is defined or not, which has no effect unless something tests it.
 SWITCH = re.compile(r"^#cmakedefine[ \t]+(\w+)[ \t]*$", re.MULTILINE)
+ATTRIBUTES = "include/lci/attr.hpp"
+SETTING = re.compile(r'\bf\(\s*"(\w+)",\s*\w+\);')
+QUOTED = re.compile(r"`([^`\n]+)`")
+
+
+def undocumented(root, result):
+    """Attributes that no page names; a decision says why it is there, a page what it does. Answers how many there are."""
+    named = set()
+    for path in files(root, ("docs",), (".md",)):
+        if path.parent.name != "decisions":
+            named.update(word for quoted in QUOTED.findall(path.read_text()) for word in re.findall(r"\w+", quoted))
+    path, count = root / ATTRIBUTES, 0
+    if not path.is_file():
+        return count
+    text = without_comments(path.read_text(), keep_strings=True)
+    for match in SETTING.finditer(text):
+        count += 1
+        name = match.group(1)
+        if named.isdisjoint({name, f"LCI_ATTR_{name.upper()}"}):
+            where = f"{ATTRIBUTES}:{text.count(chr(10), 0, match.start()) + 1}"
+            result.problems.append(f"{where}: no page in docs names the attribute {name} in backquotes")
+    if count == 0:
+        result.problems.append(f"{ATTRIBUTES}: no attribute was found: this check knows them by another form")
+    return count
 
 
 def check(root, build):
-    """Every option that the build files declare."""
+    """Every option that the build files declare, and every attribute."""
     del build
     result, options, used, switches, macros = Result(), {}, set(), set(), set()
     folders = ("CMakeLists.txt", "cmake_modules", *LIBRARY, "tools", "examples", "bench", "tests", "docs")
@@ -32,7 +59,8 @@ def check(root, build):
     used |= switches & macros
     result.problems = [f"{where}: nothing reads {name}, and its text does not say 'without effect'" for name, (where, about)
                        in sorted(options.items()) if name not in used and "without effect" not in about.lower()]
-    result.summary = f"{len(options)} options"
+    count = undocumented(root, result)
+    result.summary = f"{len(options)} options, {count} attributes"
     return result
 
 
@@ -41,6 +69,10 @@ PLANTED = [
     Planted({"cmake_modules/a.cmake": 'set(LCI_ONE 8 CACHE STRING\n    "One") # LCI_ONE\n'}, "a.cmake:1: nothing reads LCI_ONE"),
     Planted({"cmake_modules/a.cmake": 'option(LCI_ONE "One" OFF)\n', "include/a.hpp.in": "#cmakedefine LCI_ONE\n",
              "lci/base/a.cpp": "// LCI_ONE\n"}, "nothing reads LCI_ONE"),
+    Planted({ATTRIBUTES: '    f("one", one);\n    f("two", two);\n', "docs/a.md": "`one` and two\n", "docs/decisions/b.md": "`two`\n"},
+            "attr.hpp:2: no page in docs names the attribute two"),
+    Planted({ATTRIBUTES: '    f("two", two);\n', "docs/a.md": "`LCI_ATTR_TWO_MORE=1`\n"}, "attr.hpp:1: no page in docs names the attribute two"),
+    Planted({ATTRIBUTES: "void for_each(F&) {}\n"}, "no attribute was found"),
 ]
 
 if __name__ == "__main__":
