@@ -99,7 +99,7 @@ void block::fill(proto::gpu::devices& gpus, const std::vector<std::byte>& image,
   job.from = image.data();
   job.size = image.size();
   job.device = gpu_;
-  gpus.copy(job);
+  gpus.copy(job, nullptr);
   // edge proxy.fill: the words of an error come with it. Partner is ended().
   for (base::spin_wait wait; !job.has_ended.load(std::memory_order_acquire); wait()) gpus.poll();
   if (job.has_failed) throw backend_error(std::string("memory of a GPU endpoint: ") + job.error);

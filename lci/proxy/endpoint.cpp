@@ -68,7 +68,7 @@ endpoint::endpoint(device_impl_t& device, const endpoint_settings& wanted, keys&
       kept_(block::of_gpu(places_.record.size(), wanted.gpu)),
       shared_(block::shared(places_.shared.size(), wanted.gpu)),
       own_(block::of_gpu(places_.own.size(), wanted.gpu)),
-      words_(device.owner().shared.gpu.gpus, wanted.gpu, ranks_ + std::size_t{2}) {
+      words_(device.queues.gpu, wanted.gpu, ranks_ + std::size_t{2}) {
   mailboxes_ = reinterpret_cast<std::uint64_t*>(shared_.at(places_.mailboxes));
   ended_ = reinterpret_cast<std::uint32_t*>(own_.at(places_.ended));
   flags_ = reinterpret_cast<std::uint32_t*>(own_.at(places_.flags));

@@ -86,15 +86,14 @@ class proxy_world final : public device::world {
     std::atomic<bool> is_out_{false};
   };
   // A few bytes for own memory of a GPU, a word behind them, or both.
-  class delivery_part final : public mem::delivery_job {
+  class delivery_part final : public proto::gpu::device_delivery {
    public:
-    void on_delivered(std::string_view error) noexcept override;
-    // The accelerator has it. edge proxy.delivery: partner is on_delivered().
+    void delivered(std::string_view error) noexcept override;
+    // The accelerator has it. edge proxy.delivery: partner is delivered().
     bool is_out() const noexcept { return is_out_.load(std::memory_order_acquire); }
     void arm() noexcept { is_out_.store(true, std::memory_order_relaxed); }
     void disarm() noexcept { is_out_.store(false, std::memory_order_relaxed); }
 
-    proto::core* of = nullptr;
     bool is_lost = false;
 
    private:

@@ -12,7 +12,7 @@ constexpr std::uint32_t ONE = 1;
 
 }  // namespace
 
-raised_words::raised_words(proto::gpu::devices& gpus, int gpu, std::size_t count)
+raised_words::raised_words(proto::gpu::protocols& gpus, int gpu, std::size_t count)
     : gpus_(gpus), gpu_(gpu) {
   if (gpu == gpu::NO_GPU) return;
   jobs_ = std::make_unique<job[]>(count);
@@ -48,7 +48,7 @@ void raised_words::raise_now(std::size_t which, std::uint32_t* at) noexcept {
   const auto start = std::chrono::steady_clock::now();
   for (base::spin_wait wait; !is_over() && std::chrono::steady_clock::now() - start < PATIENCE;
        wait())
-    gpus_.poll();
+    gpus_.gpus().poll();
 }
 
 }  // namespace lci::proxy

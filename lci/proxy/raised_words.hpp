@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "lci/proto/gpu/devices.hpp"
+#include "lci/proto/gpu/protocols.hpp"
 #include "lci/proxy/block.hpp"
 
 namespace lci::proxy {
@@ -17,7 +17,7 @@ namespace lci::proxy {
 class raised_words {
  public:
   // `count` words; gpu: whose memory they are in, or NO_GPU.
-  raised_words(proto::gpu::devices& gpus, int gpu, std::size_t count);
+  raised_words(proto::gpu::protocols& gpus, int gpu, std::size_t count);
 
   // Makes word number `which`, at `at`, 1. Of a GPU it is so once is_out() says no.
   void raise(std::size_t which, std::uint32_t* at) noexcept;
@@ -39,7 +39,7 @@ class raised_words {
     std::atomic<bool> is_begun{false}, is_ended{false};
   };
 
-  proto::gpu::devices& gpus_;
+  proto::gpu::protocols& gpus_;  // of the device, which waits for copies
   const int gpu_;
   std::unique_ptr<job[]> jobs_;  // of a GPU, by word
   // edge proxy.raised, from the end of a copy to a thread that waits for it.

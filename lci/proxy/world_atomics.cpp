@@ -106,15 +106,14 @@ answer proxy_world::take_old() noexcept {
     return {};
   }
   try {
-    proto::gpu::devices& gpus = device_.owner().shared.gpu.gpus;
-    gpus.use(*place.domain);
+    device_.owner().shared.gpu.gpus.use(*place.domain);
     atomic_.to = atomic_.old_to;
     atomic_.from = reinterpret_cast<const std::byte*>(&atomic_.old);  // little-endian hosts
     atomic_.mem::copy_job::size = size;
     atomic_.device = place.device;
     atomic_.now = atomic_part::step::copy;
     atomic_.arm();
-    gpus.copy(atomic_);
+    device_.queues.gpu.copy(atomic_);
   } catch (...) {
     atomic_.disarm();
     return caught();

@@ -20,11 +20,9 @@ constexpr const char* NOT_TAKEN = "the GPU could not take the bytes";
 
 }  // namespace
 
-void proxy_world::delivery_part::on_delivered(std::string_view error) noexcept {
-  proto::core& core = *of;
+void proxy_world::delivery_part::delivered(std::string_view error) noexcept {
   is_lost = !error.empty();
   is_out_.store(false, std::memory_order_release);  // edge proxy.delivery
-  core.expect(-1);
 }
 
 // Where that place of own GPU memory is, and of which GPU; null: it is none.
@@ -43,14 +41,9 @@ std::byte* proxy_world::find_in(const named_memory& memory, device::remote_place
 
 // As it says. False: not now, and nothing happened.
 bool proxy_world::hand_over(delivery_part& what, int gpu) noexcept {
-  proto::core& core = device_.owner().core;
   what.device = gpu;
-  what.of = &core;
   what.arm();
-  core.expect(1);
-  mem::accelerator* const gpus = device_.owner().shared.gpu.gpus.running();
-  if (gpus != nullptr && gpus->deliver(what)) return true;
-  core.expect(-1);
+  if (device_.queues.gpu.deliver(what)) return true;
   what.disarm();
   return false;
 }

@@ -170,7 +170,8 @@ void device_impl_t::drain(const std::function<bool()>& is_over) noexcept {
   bool is_death_known = false;
   base::spin_wait wait;
   progress_of_others others(*this);
-  while (!is_over()) {
+  // A GPU that still copies for this device would come back to what has gone.
+  while (!is_over() || queues.gpu.has_copies()) {
     try {
       if (queues.progress().is_done() || (queues.is_quiet() && others.progress())) {
         wait.reset();
@@ -188,7 +189,6 @@ void device_impl_t::drain(const std::function<bool()>& is_over) noexcept {
     }
     // What other ranks would have to do for it is not waited for; one round has ended what is known
     // to have ended.
-    // A GPU that still copies for this device would come back to what has gone.
     const bool has_copies = queues.gpu.has_copies();
     if (owner().is_let_go() && !owner().core.is_busy() && !has_copies) {
       has_given_up_ = true;

@@ -7,27 +7,31 @@
 
 namespace lci::proto::gpu {
 
+// Here and below the job is gone, or used anew, when the call returns.
 void device_job::on_copied(std::string_view error) noexcept {
-  devices* const home = home_;
-  std::atomic<std::size_t>* const in = count_;
-  // The job is gone when ended() returns.
+  const counting mine = counted_;
   ended(error);
-  home->uncount(in);
+  devices::uncount(mine);
 }
 
-void devices::count(device_job& job, std::atomic<std::size_t>* in) noexcept {
-  job.home_ = this;
-  job.count_ = in;
+void device_delivery::on_delivered(std::string_view error) noexcept {
+  const counting mine = counted_;
+  delivered(error);
+  devices::uncount(mine);
+}
+
+void devices::count(counting& job, std::atomic<std::size_t>* in) noexcept {
+  job = {this, in};
   core_.expect(1);
   // Relaxed: the thread that frees a device has made its last post.
   if (in != nullptr) in->fetch_add(1, std::memory_order_relaxed);
 }
 
-void devices::uncount(std::atomic<std::size_t>* in) noexcept {
-  core_.expect(-1);
-  // edge gpu.copies: what ended() did is over; partner is context::has_copies(). Last: the device
-  // may go then.
-  if (in != nullptr) in->fetch_sub(1, std::memory_order_release);
+void devices::uncount(const counting& job) noexcept {
+  job.home->core_.expect(-1);
+  // edge gpu.copies: what the end of the job did is over; partner is context::has_copies(). Last:
+  // the device may go then.
+  if (job.in != nullptr) job.in->fetch_sub(1, std::memory_order_release);
 }
 
 mem::accelerator& devices::use(const mem::memory_domain& domain) {
@@ -57,15 +61,24 @@ mem::accelerator& devices::use_any() {
 }
 
 void devices::copy(device_job& job, std::atomic<std::size_t>* in) noexcept {
-  count(job, in);
+  count(job.counted_, in);
   running()->copy(job);
 }
 
 bool devices::copy_and_flag(device_job& job, std::uint64_t* flag, std::uint64_t value,
                             std::atomic<std::size_t>* in) noexcept {
-  count(job, in);
+  count(job.counted_, in);
   if (running()->copy_and_flag(job, flag, value)) return true;
-  uncount(in);
+  uncount(job.counted_);
+  return false;
+}
+
+bool devices::deliver(device_delivery& job, std::atomic<std::size_t>* in) noexcept {
+  mem::accelerator* const one = running();
+  if (one == nullptr) return false;
+  count(job.counted_, in);
+  if (one->deliver(job)) return true;
+  uncount(job.counted_);
   return false;
 }
 

@@ -16,7 +16,13 @@ namespace lci::proto::gpu {
 
 class devices;
 
-// A copy that is counted until it has ended.
+// Where what a GPU does is counted until it has ended.
+struct counting {
+  devices* home = nullptr;
+  std::atomic<std::size_t>* in = nullptr;
+};
+
+// A copy that is counted.
 class device_job : public mem::copy_job {
  public:
   // From progress, any thread. error is empty or a sentence.
@@ -28,8 +34,22 @@ class device_job : public mem::copy_job {
  private:
   friend class devices;
   void on_copied(std::string_view error) noexcept final;
-  devices* home_ = nullptr;
-  std::atomic<std::size_t>* count_ = nullptr;
+  counting counted_;
+};
+
+// The same of a few bytes and a word behind them.
+class device_delivery : public mem::delivery_job {
+ public:
+  // As device_job::ended().
+  virtual void delivered(std::string_view error) noexcept = 0;
+
+ protected:
+  ~device_delivery() = default;
+
+ private:
+  friend class devices;
+  void on_delivered(std::string_view error) noexcept final;
+  counting counted_;
 };
 
 class devices {
@@ -48,11 +68,14 @@ class devices {
   mem::accelerator* running() const noexcept {
     return running_.load(std::memory_order_acquire);  // edge devices.running: partner is use()
   }
-  // After use(). The job ends in a later poll(). count: of jobs that have not ended, or null.
-  void copy(device_job& job, std::atomic<std::size_t>* count = nullptr) noexcept;
+  // After use(). The job ends in a later poll(). count: of jobs that have not ended; null: the
+  // caller waits for the end.
+  void copy(device_job& job, std::atomic<std::size_t>* count) noexcept;
   // See mem::accelerator::copy_and_flag().
   bool copy_and_flag(device_job& job, std::uint64_t* flag, std::uint64_t value,
                      std::atomic<std::size_t>* count) noexcept;
+  // See mem::accelerator::deliver(). False also where no accelerator runs.
+  bool deliver(device_delivery& job, std::atomic<std::size_t>* count) noexcept;
   // See mem::accelerator::atomic(); who asks keeps core busy meanwhile.
   std::string_view change_word(mem::atomic_job& job) noexcept;
   // Whether it is worth asking for a copy by the calling thread. No more than a look at a number
@@ -76,9 +99,10 @@ class devices {
 
  private:
   friend class device_job;
+  friend class device_delivery;
   bool write_small(void* to, const void* from, std::size_t size) noexcept;
-  void count(device_job& job, std::atomic<std::size_t>* in) noexcept;
-  void uncount(std::atomic<std::size_t>* in) noexcept;
+  void count(counting& job, std::atomic<std::size_t>* in) noexcept;
+  static void uncount(const counting& job) noexcept;
 
   core& core_;
   int resident_blocks_ = 0;

@@ -26,6 +26,12 @@ class protocols final : public part, private accelerator_hook {
   std::size_t poll() override;
   std::size_t serve_waiting() noexcept override;
   bool is_quiet() const noexcept override;
+  devices& gpus() noexcept { return context_.common.gpus; }
+  // For what is above the protocols, as devices has them: has_copies() counts them.
+  void copy(device_job& job) noexcept { context_.copy(job); }
+  bool deliver(device_delivery& job) noexcept {
+    return context_.common.gpus.deliver(job, &context_.host.gpu_copies);
+  }
   // Buffers and what the device has of operations are in use by GPUs; they end by themselves.
   bool has_copies() const noexcept { return context_.has_copies(); }
   void on_peer_ended(int rank, peer_end how) noexcept override;

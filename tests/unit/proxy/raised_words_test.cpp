@@ -9,7 +9,7 @@ namespace {
 TEST(raised_words, raise__plain_memory_is_stored_to) {
   test::proxied_job job;
   std::uint32_t words[2] = {};
-  raised_words all(job.runtime().shared.gpu.gpus, gpu::NO_GPU, 2);
+  raised_words all(job.device().queues.gpu, gpu::NO_GPU, 2);
   all.raise(0, words);
   EXPECT_EQ(words[0], 1u);
   EXPECT_EQ(words[1], 0u);

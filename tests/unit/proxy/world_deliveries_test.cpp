@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "lci/proxy/proxy_world.hpp"
+#include "lci/proxy/raised_words.hpp"
 #include "tests/unit/proto/fake_gpu.hpp"
 #include "tests/unit/proxy/proxied_job.hpp"
 
@@ -72,6 +73,45 @@ class world_deliveries : public testing::Test {
   proxy_world own_{job_.device(), 0, job_.side().all_keys, receives_, aborted_};
   proxy_world other_{job_.device(), 1, job_.side().all_keys, receives_, aborted_};
 };
+
+// What a GPU has of a world ends before the device does: nothing could wait for it later.
+TEST_F(world_deliveries, free_device__waits_for_one_under_way) {
+  device_t beside = alloc_device_x().runtime(job_.handle())();
+  proxy_world world(*beside.p_impl, 0, job_.side().all_keys, receives_, aborted_);
+  EXPECT_EQ(world.put(opcode::rdma_write, bytes(3), at(100), 0, false).what, outcome::posted);
+  EXPECT_EQ(gpu().deliveries(), 1u);
+  EXPECT_TRUE(world.is_in_use());
+  free_device_x(&beside).runtime(job_.handle())();
+  EXPECT_FALSE(world.is_in_use());
+  EXPECT_EQ(memory_.bytes()[101], std::byte{2});
+}
+
+TEST_F(world_deliveries, free_device__waits_for_the_old_value_of_an_atomic_operation) {
+  device_t beside = alloc_device_x().runtime(job_.handle())();
+  proxy_world world(*beside.p_impl, 0, job_.side().all_keys, receives_, aborted_);
+  memory_.bytes()[8] = std::byte{37};
+  device::answer a = world.atomic(opcode::atomic_fa, {5, 0, 0, 0, 8}, at(8), memory_.at() + 64);
+  for (int i = 0; i < 1000 && gpu().copies() == 0; ++i) {
+    ASSERT_EQ(a.what, outcome::posted);
+    beside.p_impl->queues.progress();
+    a = world.poll();
+  }
+  EXPECT_EQ(gpu().copies(), 1u);
+  EXPECT_TRUE(world.is_in_use());
+  free_device_x(&beside).runtime(job_.handle())();
+  EXPECT_FALSE(world.is_in_use());
+  EXPECT_EQ(word(64), 37u);
+}
+
+TEST_F(world_deliveries, free_device__waits_for_words_that_tell_kernels) {
+  device_t beside = alloc_device_x().runtime(job_.handle())();
+  raised_words words(beside.p_impl->queues.gpu, 0, 1);
+  words.raise(0, reinterpret_cast<std::uint32_t*>(memory_.at() + 32));
+  EXPECT_TRUE(words.is_out());
+  free_device_x(&beside).runtime(job_.handle())();
+  EXPECT_FALSE(words.is_out());
+  EXPECT_EQ(memory_.bytes()[32], std::byte{1});
+}
 
 TEST_F(world_deliveries, put__of_inline_bytes) {
   EXPECT_EQ(put(3, 100).what, outcome::done);
