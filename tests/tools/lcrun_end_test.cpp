@@ -1,6 +1,7 @@
 // How jobs end: signals, crashes, kill -9 of anybody, and what is left then.
 #include <filesystem>
 
+#include "tests/support/sanitized.hpp"
 #include "tests/tools/launch.hpp"
 
 namespace lcrun_tests {
@@ -54,6 +55,48 @@ TEST_F(lcrun_end_test, timeout__after_a_failure_leaves_its_status) {
     return;
   }
   GTEST_SKIP() << "it takes a second to start a process";
+}
+
+// Three ranks wait in a barrier. One that is not ended with the others would find a peer lost, and
+// die of the exception. before: what the shell does that becomes a rank; by: what starts it.
+// A slow machine may need a longer limit until all are there.
+void expect_quiet_timeout(const std::string& before, const std::string& by = {}) {
+  for (const char* limit : {"0.5", "5", "60"}) {
+    launch run({"-n", "4", "--timeout", limit, "/bin/sh", "-c",
+                before + "echo $$; exec " + by + LCI_HANG + " missing_from_barrier"});
+    EXPECT_EQ(run.finish(), 124);
+    const auto pids = pids_in_lines(run.out());
+    EXPECT_TRUE(all_gone(pids));
+    if (launch::count(run.out(), "about to wait") < 4) continue;
+    EXPECT_EQ(run.err().find("terminate"), std::string::npos) << run.err();
+    EXPECT_EQ(run.err().find("is lost"), std::string::npos) << run.err();
+    return;
+  }
+  ADD_FAILURE() << "four processes did not come as far as a barrier in a minute";
+}
+
+TEST_F(lcrun_end_test, timeout__ends_all_ranks_at_once) {
+  if (lci::test::IS_SANITIZED) GTEST_SKIP() << "a sanitizer has to be loaded first";
+  vars_.set("LD_PRELOAD", LCI_SLOW_KILL);
+  expect_quiet_timeout("");
+}
+
+TEST_F(lcrun_end_test, timeout__ends_ranks_that_ignore_sigterm_with_the_others) {
+  expect_quiet_timeout("if [ $LCI_LCRUN_RANK = 3 ]; then trap '' TERM; fi; ");
+}
+
+TEST_F(lcrun_end_test, timeout__ends_ranks_at_once_that_all_ignore_sigterm) {
+  if (lci::test::IS_SANITIZED) GTEST_SKIP() << "a sanitizer has to be loaded first";
+  vars_.set("LD_PRELOAD", LCI_SLOW_KILL);
+  expect_quiet_timeout("trap '' TERM; ");
+}
+
+TEST_F(lcrun_end_test, timeout__ends_ranks_at_once_that_all_block_sigterm) {
+  if (lci::test::IS_SANITIZED) GTEST_SKIP() << "a sanitizer has to be loaded first";
+  if (std::system("env --block-signal=TERM true 2> /dev/null") != 0)
+    GTEST_SKIP() << "env of this system cannot block signals";
+  vars_.set("LD_PRELOAD", LCI_SLOW_KILL);
+  expect_quiet_timeout("", "env --block-signal=TERM ");
 }
 
 TEST_F(lcrun_end_test, crash__what_ranks_have_started_ends_with_the_job) {

@@ -310,45 +310,6 @@ void job::check_clock() {
   if (page_end_.is_over()) stop_waiting_for_pages();
 }
 
-void job::end_job() {
-  if (ending_) return;
-  ending_ = true;
-  if (opts_.hosts.empty()) {
-    kill_at_ = lci::boot::deadline::in(GRACE);
-    kill_all(SIGTERM);
-    kill_all(SIGCONT);  // a stopped process does not receive SIGTERM
-  } else {
-    kill_at_ = lci::boot::deadline::in(AGENTS_GRACE);
-    end_ssh_without_agent(SIGTERM);
-    tell_agents(ORDER_END);
-  }
-}
-
-// It may have stopped to ask something.
-void job::end_ssh_without_agent(int signal) noexcept {
-  for (const rank_process& p : ranks_) {
-    if (p.is_over || p.host.empty() || p.orders.is_read()) continue;
-    ::kill(-p.pid, signal);
-    ::kill(-p.pid, SIGCONT);
-  }
-}
-
-void job::tell_agents(unsigned char order) {
-  for (rank_process& p : ranks_) {
-    if (!p.is_over) p.orders.push(order);
-  }
-}
-
-void job::kill_all(int signal) noexcept {
-  for (rank_process& p : ranks_) {
-    if (p.is_over) continue;
-    if (p.host.empty() || signal == SIGKILL)
-      ::kill(-p.pid, signal);
-    else
-      p.orders.push(static_cast<unsigned char>(signal));
-  }
-}
-
 // All ranks have ended (or could not be started). The processes that they started end with them.
 void job::finish() {
   // Else our status would be taken for that of an ssh which has lost us. It comes before what may

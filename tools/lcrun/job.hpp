@@ -89,6 +89,9 @@ class job {
   void check_clock();
   void schedule_news();
   void end_job();
+  void end_together() noexcept;
+  void kill_who_ignore(int signal) noexcept;
+  void signal_ranks(int signal) noexcept;  // of this host
   void end_ssh_without_agent(int signal) noexcept;
   void tell_agents(unsigned char order);
   void kill_all(int signal) noexcept;

@@ -49,6 +49,16 @@ std::string text_of(const std::string& file) {
   return std::move(text).str();
 }
 
+// Of the signals that /proc/<pid>/status lists under that name.
+bool is_in_set(pid_t pid, const std::string& name, int signal) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(name)) continue;
+    return (std::strtoull(line.c_str() + name.size(), nullptr, 16) >> (signal - 1) & 1) != 0;
+  }
+  return false;
+}
+
 // A zombie has no environment any more.
 bool is_stray(const std::string& folder, const std::string& variable) {
   const std::string environment = std::string(1, '\0') + text_of(folder + "environ");
@@ -97,13 +107,8 @@ void kill_strays(const std::string& socket) noexcept {
   }
 }
 
-bool handles(pid_t pid, int signal) {
-  std::ifstream in("/proc/" + std::to_string(pid) + "/status");
-  for (std::string line; std::getline(in, line);) {
-    if (!line.starts_with("SigCgt:")) continue;
-    return (std::strtoull(line.c_str() + 7, nullptr, 16) >> (signal - 1) & 1) != 0;
-  }
-  return false;
-}
+bool handles(pid_t pid, int signal) { return is_in_set(pid, "SigCgt:", signal); }
+
+bool ignores(pid_t pid, int signal) { return is_in_set(pid, "SigIgn:", signal); }
 
 }  // namespace lcrun

@@ -33,8 +33,9 @@ class process_groups {
   std::unordered_map<pid_t, std::vector<member>> groups_;
 };
 
-// Whether the process has a handler for that signal.
+// Whether the process has a handler for that signal, or ignores it.
 bool handles(pid_t pid, int signal);
+bool ignores(pid_t pid, int signal);
 
 // Kills what the ranks of a job have started in groups of their own, as `timeout` and `setsid` do:
 // the processes of this user whose environment began with LCI_LCRUN_SOCKET=socket. Not those that
