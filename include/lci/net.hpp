@@ -2,6 +2,13 @@
 /// Raw access to the network, for tools. Do not combine with progress() on one device. Create the
 /// runtime with `alloc_default_packet_pool(false)`, so that the library posts no receives.
 ///
+/// A raw message looks like any other on its way. A round of progress on the device to which it is
+/// sent takes it for a message of lci's protocols, and drops it with a warning or worse. Rounds of
+/// progress are made by blocking calls on that device (collectives, sync_wait(), COMP_NULL), by
+/// free_device() and, while they wait for other ranks, by alloc_device(), alloc_net_context() and
+/// alloc_runtime() on each device that the program has used otherwise than by these calls. So use a
+/// device of its own, for these calls only.
+///
 /// The short forms (trailing `s`) take at most `max_inject_size` bytes, return done, and still
 /// produce an entry in net_poll_cq(). Sends from host memory have any size; see net_post_send_x. A
 /// short put that is not ordered yet returns posted, but its buffer may be reused. The other forms
