@@ -238,6 +238,7 @@ class alloc_packet_pool_x
 
 /// Frees a packet pool and empties the handle. The program must have returned its packets, and the
 /// devices that use it must be freed. Unreceived messages in its packets are dropped.
+/// @throws lci::argument_error  a device still uses it; nothing is freed
 class free_packet_pool_x
     : public detail::free_operation<free_packet_pool_x, packet_pool_t, &detail::free_packet_pool> {
  public:

@@ -187,10 +187,12 @@ class alloc_matching_engine_x
   }
 };
 
-/// Closes a net context and empties the handle; its devices must be freed. Unreceived messages that
-/// arrived through it are dropped if they are still in a peer's memory. Over this network, peers
-/// that have communicated with this rank then count it as one that has left; over their other net
-/// contexts they go on with it. Free it when all ranks free theirs.
+/// Closes a net context and empties the handle. Free its devices and deregister memory first, also
+/// for the runtime's default net context. Unreceived messages that arrived through it are dropped
+/// if they are still in a peer's memory. Over this network, peers that have communicated with this
+/// rank then count it as one that has left; over their other net contexts they go on with it. Free
+/// it when all ranks free theirs.
+/// @throws lci::argument_error  a device or registration still uses it; nothing is freed
 class free_net_context_x
     : public detail::free_operation<free_net_context_x, net_context_t, &detail::free_net_context> {
  public:

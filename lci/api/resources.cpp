@@ -2,6 +2,9 @@
 #include "lci/resources.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <mutex>
+#include <string>
 
 #include "lci/api/resolve.hpp"
 #include "lci/collective.hpp"
@@ -26,15 +29,29 @@ Attr attributes(const char* who, const Args& args) {
   return attr;
 }
 
-// Checks a handle that is to be freed, and empties it.
+// Checks a handle that is to be freed.
 template <class Handle>
-auto* take(const free_args<Handle>& args, const char* what) {
+auto* look(const free_args<Handle>& args, const char* what) {
   if (args.handle == nullptr)
     throw argument_error(std::string(what) + ": the pointer to the handle is null");
   api::check_given(args.runtime);
-  auto* impl = base::check_live(args.handle->p_impl, what);
+  return base::check_live(args.handle->p_impl, what);
+}
+
+// The same, and empties it.
+template <class Handle>
+auto* take(const free_args<Handle>& args, const char* what) {
+  auto* impl = look(args, what);
   *args.handle = Handle();
   return impl;
+}
+
+// Throws if things of that kind, such as "device", would be left without what is to be freed.
+void check_unused(const char* who, std::ptrdiff_t users, const char* kind, const char* ended_by) {
+  if (users == 0) return;
+  throw argument_error(std::string(who) + ": " + std::to_string(users) + " " + kind +
+                       (users == 1 ? " still uses it; call " : "s still use it; call ") + ended_by +
+                       "() first");
 }
 
 template <class Handle, class Impl>
@@ -51,7 +68,20 @@ net_context_t alloc_net_context(const alloc_net_context_args& args) {
 }
 
 void free_net_context(const free_args<net_context_t>& args) {
-  net_context_impl_t* impl = take(args, "net_context");
+  net_context_impl_t* impl = look(args, "net_context");
+  check_unused("free_net_context",
+               std::ranges::count(impl->owner.devices, impl,
+                                  [](const device_impl_t* one) { return &one->context; }),
+               "device", "free_device");
+  {
+    const std::lock_guard lock(impl->owner.regions_lock);
+    check_unused(
+        "free_net_context",
+        std::ranges::count_if(impl->owner.regions,
+                              [&](const mr_impl_t* one) { return one->key.is_of(*impl->fabric); }),
+        "memory registration", "deregister_memory");
+  }
+  *args.handle = net_context_t();
   clear_default(impl->owner.default_net_context, impl);
   forget(impl->owner.net_contexts, impl);
   base::free_live(impl, "net_context");
@@ -141,7 +171,12 @@ packet_pool_t alloc_packet_pool(const alloc_packet_pool_args& args) {
 }
 
 void free_packet_pool(const free_args<packet_pool_t>& args) {
-  packet_pool_impl_t* impl = take(args, "packet_pool");
+  packet_pool_impl_t* impl = look(args, "packet_pool");
+  check_unused("free_packet_pool",
+               std::ranges::count(impl->owner.devices, impl,
+                                  [](const device_impl_t* one) { return &one->pool; }),
+               "device", "free_device");
+  *args.handle = packet_pool_t();
   clear_default(impl->owner.default_packet_pool, impl);
   forget(impl->owner.packet_pools, impl);
   base::free_live(impl, "packet_pool");
