@@ -15,12 +15,15 @@ namespace lci::comp {
 
 // Throws argument_error for an object that was freed; what the kind throws (a synchronizer that
 // gets too many signals); and whatever a handler, a graph's functions or an object of the user
-// throws. The object is not empty: callers know what an empty handle means.
-inline void signal(comp_impl_t* object, const status_t& status) {
+// throws. The object is not empty: callers know what an empty handle means. drop(): called before a
+// counter, which keeps no status, counts.
+template <class Drop>
+void signal(comp_impl_t* object, const status_t& status, Drop&& drop) {
   switch (object->attr.comp_type) {
     case attr_comp_type_t::sync:
       return static_cast<sync*>(object)->add(status);
     case attr_comp_type_t::counter:
+      drop();
       return static_cast<counter*>(object)->add_one();
     case attr_comp_type_t::cq:
       return static_cast<queue*>(object)->push(status);
@@ -34,6 +37,9 @@ inline void signal(comp_impl_t* object, const status_t& status) {
   if (object->attr.comp_type == detail::LIBRARY_COMP) [[likely]]
     return object->signal(status);
   throw_freed(object);
+}
+inline void signal(comp_impl_t* object, const status_t& status) {
+  signal(object, status, [] {});
 }
 
 // The operation of that number that was to signal the object has failed, because that rank has

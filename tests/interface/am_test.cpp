@@ -91,6 +91,60 @@ TEST_P(am, buffer__comes_from_where_the_interface_says) {
   EXPECT_EQ(allocator.foreign(), 0);
 }
 
+// A counter keeps no status, so that nobody else could free the buffer.
+TEST_P(am, counter__gives_the_buffer_back) {
+  const auto [size_class, zero_copy, tag] = GetParam();
+  counting_allocator allocator;
+  lci::allocator_base_t* const before = lci::get_allocator();
+  const lci::global_attr_t defaults = lci::get_g_default_attr();
+  lci::global_attr_t changed = defaults;
+  changed.zero_copy_am = zero_copy;
+  lci::set_g_default_attr(changed);
+  owned_comp arrived(lci::alloc_counter());
+  lci::set_g_default_attr(defaults);
+  ASSERT_EQ(lci::comp_t(arrived).get_attr_zero_copy_am(), zero_copy);
+  lci::set_allocator(&allocator);
+  const lci::rcomp_t rcomp = lci::register_rcomp(arrived);
+  barrier();
+  std::vector<char> out = pattern(bytes(size_class), 5);
+  for (const int to : {world().rank, world().next()})
+    insist(lci::post_am_x(to, out.data(), out.size(), lci::COMP_NULL, rcomp)
+               .device(world().device)
+               .tag(tag));
+  wait_until([&] { return lci::counter_get(arrived) == 2; });
+  EXPECT_EQ(allocator.live(), 0u);
+  EXPECT_EQ(allocator.foreign(), 0);
+  barrier();
+  lci::deregister_rcomp(rcomp);
+  lci::set_allocator(before);
+}
+
+// As the one that a synchronizer has no room for.
+TEST_P(am, synchronizer_that_is_full__gives_the_buffer_back) {
+  const auto [size_class, zero_copy, all_of_tag] = GetParam();
+  const lci::tag_t tag = all_of_tag;
+  counting_allocator allocator;
+  lci::allocator_base_t* const before = lci::get_allocator();
+  owned_comp arrived(lci::alloc_sync_x().threshold(1).zero_copy_am(zero_copy)());
+  const lci::rcomp_t rcomp = lci::register_rcomp(arrived);
+  lci::comp_signal(arrived, lci::status_t(lci::errorcode_t::done));
+  lci::set_allocator(&allocator);
+  barrier();
+  std::vector<char> out = pattern(bytes(size_class), 5);
+  const std::string text = text_thrown<lci::argument_error>([&] {
+    insist(lci::post_am_x(world().rank, out.data(), out.size(), lci::COMP_NULL, rcomp)
+               .device(world().device)
+               .tag(tag));
+    while (true) progress();
+  });
+  EXPECT_NE(text.find("threshold"), std::string::npos) << text;
+  EXPECT_EQ(allocator.live(), 0u);
+  lci::sync_test(arrived, nullptr);
+  barrier();
+  lci::deregister_rcomp(rcomp);
+  lci::set_allocator(before);
+}
+
 std::vector<am_setting> am_settings() {
   std::vector<am_setting> all;
   for (const size_at size : ALL_SIZES)

@@ -56,7 +56,9 @@ void signaller::signal_in_turn(comp_impl_t& to, const status_t& status, bool is_
 void signaller::signal_now(comp_impl_t* to, const status_t& status, news what,
                            bool is_completion) noexcept {
   try {
-    comp::signal(to, status);
+    comp::signal(to, status, [&] {
+      if (what == news::message) drop_buffer(status, what);
+    });
   } catch (const comp::freed_error& error) {
     errors_.keep_made([&] { return freed_too_early(status, what, error.what()); });
     drop_buffer(status, what);
@@ -65,10 +67,20 @@ void signaller::signal_now(comp_impl_t* to, const status_t& status, news what,
     if (to->attr.comp_type == attr_comp_type_t::cq &&
         handlers_.add(*to, status, is_completion, what))
       return;
-    errors_.keep(std::current_exception());
+    drop_refused(*to, status, what);
   } catch (...) {
-    errors_.keep(std::current_exception());
+    drop_refused(*to, status, what);
   }
+}
+
+// By the exception that is being handled. A synchronizer that is full, a queue without memory and a
+// graph, whose nodes no message names, have not kept the status; the program's own code has got it.
+void signaller::drop_refused(const comp_impl_t& to, const status_t& status, news what) noexcept {
+  errors_.keep(std::current_exception());
+  const attr_comp_type_t kind = to.attr.comp_type;
+  if (kind == attr_comp_type_t::sync || kind == attr_comp_type_t::cq ||
+      kind == attr_comp_type_t::graph)
+    drop_buffer(status, what);
 }
 
 void signaller::keep_freed(const comp_impl_t* to, const status_t& status, news what) noexcept {

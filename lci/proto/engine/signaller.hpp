@@ -1,7 +1,8 @@
 // Delivers statuses to completion objects of the program, on behalf of one engine: at once, or in
 // turn where handlers are as deep as they may be; what user code throws is kept for the end of the
-// progress call. Threads: any. Always true: an object that was freed is not touched, and the buffer
-// of a message that it would have got goes back.
+// progress call. Threads: any. Always true: an object that was freed is not touched; the buffer of
+// a message that it would have got goes back, as does that of a message of which an object of the
+// library keeps no status.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,10 @@ class signaller {
     if (handlers_.open_to() < handler_depth::now() && comp::runs_user_code(*to)) [[unlikely]]
       return signal_in_turn(*to, status, is_completion, what);
     // Counters are frequent, and nothing can go wrong with them.
-    if (to->attr.comp_type == attr_comp_type_t::counter)
+    if (to->attr.comp_type == attr_comp_type_t::counter) {
+      if (!is_completion && what == news::message) drop_buffer(status, what);
       return static_cast<comp::counter*>(to)->add_one();
+    }
     signal_now(to, status, what, is_completion);
   }
   // The same to an object that was given a while ago, and had that serial number then. from: as
@@ -53,7 +56,8 @@ class signaller {
   }
   // Another object is in its place, or none: it was freed before.
   LCI_COLD void keep_freed(const comp_impl_t* to, const status_t& status, news what) noexcept;
-  // The buffer of a message whose object was freed goes back, to where messages get theirs now.
+  // The buffer of a message whose object was freed or keeps no status goes back, to where messages
+  // get theirs now.
   LCI_COLD void drop_buffer(const status_t& status, news what) noexcept;
   // The same, but whatever waits. What a completion queue has no memory for it gets in a later
   // round.
@@ -77,6 +81,7 @@ class signaller {
  private:
   // why: null if by a loss.
   LCI_COLD void end_failed(const user_side& user, bool is_by_loss, std::exception_ptr why) noexcept;
+  LCI_COLD void drop_refused(const comp_impl_t& to, const status_t& status, news what) noexcept;
   LCI_COLD void signal_in_turn(comp_impl_t& to, const status_t& status, bool is_completion,
                                news what) noexcept;
 

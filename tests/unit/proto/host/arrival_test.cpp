@@ -51,6 +51,39 @@ TEST(arrival, exception_of_a_handler__comes_out_of_progress_after_the_batch) {
   EXPECT_THROW(std::rethrow_exception(w.thrown[0]), std::domain_error);
 }
 
+// Objects that keep no status of a message: their packets are at home again.
+TEST(arrival, packet_of_which_no_status_is_kept__goes_back) {
+  using lci::comp::counter;
+  using lci::comp::graph;
+  for (const auto packets : {sim_packets::own, sim_packets::none}) {
+    proto_world w({.packets = packets});
+    lci::comp_attr_t attr;
+    attr.zero_copy_am = true;
+    counter* const counted = lci::base::make_live<counter>(attr);
+    // No message names a node.
+    graph* const refusing = lci::base::make_live<graph>(attr, lci::comp_t());
+    const lci::rcomp_t to_counter = w[1].core.rcomps.add(counted);
+    const lci::rcomp_t to_graph = w[1].core.rcomps.add(refusing);
+    w.step(20);
+    const std::size_t before = w[1].pool.outstanding();
+    std::vector<std::byte> bytes = pattern(LARGE);
+    int sent = 0;
+    for (const std::size_t size : {std::size_t{0}, std::size_t{8}, std::size_t{500},
+                                   std::size_t{8000}, std::size_t{8192}, LARGE})
+      for (const lci::rcomp_t to : {to_counter, to_graph}) {
+        auto out = w[0].outgoing(1, bytes.data(), size, to, 3);
+        ASSERT_FALSE(lci::error_t(proto::start_message(out)).is_retry());
+        w.step();
+        sent += to == to_counter ? 1 : 0;
+      }
+    EXPECT_EQ(counted->get(), sent);
+    EXPECT_EQ(w.thrown.size(), static_cast<std::size_t>(sent)) << "the graph's";
+    EXPECT_EQ(w[1].pool.outstanding(), before);
+    lci::base::free_live(counted, "counter");
+    lci::base::free_live(refusing, "graph");
+  }
+}
+
 // Corrupted bytes never crash and never hang; what does not parse is counted.
 TEST(arrival, corrupted_messages__are_survived) {
   sim_options options;
