@@ -134,6 +134,13 @@ void add_answers(std::vector<candidate>& to, const question& ask, const provider
   }
 }
 
+// For people who have forgotten that libfabric reads a variable of its own.
+std::string environment_limit() {
+  const auto only = base::env::find("FI_PROVIDER");
+  if (!only) return {};
+  return "; FI_PROVIDER=" + std::string(*only) + " in the environment limits libfabric to those";
+}
+
 }  // namespace
 
 std::string probe() {
@@ -200,7 +207,8 @@ candidate choose(const provider_settings& wanted, std::string& why) {
         "ofi: libfabric knows no provider here with reliable datagrams, messages "
         "and remote memory access" +
         (wanted.provider.empty() ? std::string()
-                                 : " that is called " + wanted.provider + " (ofi_provider_name)"));
+                                 : " that is called " + wanted.provider + " (ofi_provider_name)") +
+        environment_limit());
   if (all.front().why_not.empty()) {
     why = wanted.domain.empty()
               ? (all.size() > 1 ? "the best of " + std::to_string(all.size()) : "the only one")

@@ -156,14 +156,24 @@ int parse_int(std::string_view what, std::string_view text, int low, int high) {
   return static_cast<int>(parse_signed(what, text, low, high));
 }
 
-double parse_double(std::string_view what, std::string_view text, double low, double high) {
+// "0.25", and not "0.250000".
+static std::string plain(double value) {
+  char digits[400];  // a double has at most 309 before the point
+  return {digits,
+          std::to_chars(digits, digits + sizeof digits, value, std::chars_format::fixed).ptr};
+}
+
+double parse_double(std::string_view what, std::string_view text, double low, double high,
+                    upper_limit limit) {
   const std::string_view digits = trimmed(text);
   double value = 0;
   const char* const end = digits.data() + digits.size();
   const auto parsed = std::from_chars(digits.data(), end, value);
   if (digits.empty() || parsed.ec != std::errc() || parsed.ptr != end || !std::isfinite(value) ||
-      value < low || value > high) {
-    refuse(what, text, "a number from " + std::to_string(low) + " to " + std::to_string(high));
+      value < low || value > high || (limit == upper_limit::excluded && value == high)) {
+    refuse(what, text,
+           "a number from " + plain(low) +
+               (limit == upper_limit::excluded ? " to less than " : " to ") + plain(high));
   }
   return value;
 }

@@ -41,7 +41,9 @@ std::int64_t parse_signed(std::string_view what, std::string_view text, std::int
                           std::int64_t high);
 int parse_int(std::string_view what, std::string_view text, int low, int high);
 // A decimal fraction within [low, high]; infinities and not-a-number are refused.
-double parse_double(std::string_view what, std::string_view text, double low, double high);
+enum class upper_limit : std::uint8_t { included, excluded };
+double parse_double(std::string_view what, std::string_view text, double low, double high,
+                    upper_limit limit = upper_limit::included);
 // Exactly one of the words.
 std::uint64_t parse_word(std::string_view what, std::string_view text, std::span<const word> words);
 // A comma list of the words; their values are OR-ed.

@@ -158,7 +158,7 @@ void parse(std::string_view what, std::string_view attribute, std::string_view t
 void parse(std::string_view what, std::string_view, std::string_view text, double& out) {
   // The only fraction is net_send_reserved_pct: with all of the queue reserved, nothing could be
   // posted.
-  out = env::parse_double(what, text, 0.0, std::nextafter(1.0, 0.0));
+  out = env::parse_double(what, text, 0.0, 1.0, env::upper_limit::excluded);
 }
 
 void parse(std::string_view, std::string_view, std::string_view text, std::string& out) {

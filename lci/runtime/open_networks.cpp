@@ -57,6 +57,13 @@ std::string peers_over(int count, const net::provider& network) {
          std::string(network.name);
 }
 
+// " ibv, ofi, shm".
+std::string names_of(std::span<const net::provider> all) {
+  std::string out;
+  for (const net::provider& p : all) out += (out.empty() ? " " : ", ") + std::string(p.name);
+  return out;
+}
+
 }  // namespace
 
 opening::opening(network_order order, directory& inside, directory& between)
@@ -152,13 +159,21 @@ std::string opening::why_not(const net::provider& p) const {
 // The first provider that is wanted and usable. The error lists every one with its reason.
 const net::provider& opening::choose_outer() {
   std::string& reasons = passed_over_;
-  for (const net::provider& p : net::providers()) {
-    const std::string reason = why_not(p);
-    if (reason.empty()) return p;
-    reasons += "\n  " + std::string(p.name) + ": " + reason;
-  }
   const std::string asked =
       wanted_ == attr_backend_t::none ? "" : " " + text_of("backend", wanted_);
+  const std::span<const net::provider> all = net::providers();
+  if (!asked.empty() && std::none_of(all.begin(), all.end(), [this](const net::provider& p) {
+        return p.backend == wanted_;
+      }))
+    throw backend_error("backend" + asked + " is not usable: there is no such backend; there are" +
+                        names_of(all));
+  for (const net::provider& p : all) {
+    const std::string reason = why_not(p);
+    if (reason.empty()) return p;
+    // A backend begins most of its texts with its name.
+    const std::string name = std::string(p.name) + ": ";
+    reasons += "\n  " + (reason.starts_with(name) ? "" : name) + reason;
+  }
   throw backend_error("backend" + asked + " is not usable:" + reasons);
 }
 

@@ -26,7 +26,10 @@ errorcode_t find_remote_end(Queues& queues, Keys& keys, const net_op& op,
   if (found.what == said::unknown_key || op.remote_offset > found.size ||
       op.size > found.size - op.remote_offset)
     return queues.fail_later(op, "the remote key is unknown, or the range is outside");
-  if (at.key == 0 && op.size != 0) return queues.fail_later(op, "no network was given that memory");
+  if (at.key == 0 && op.size != 0)
+    return queues.fail_later(op,
+                             "no network was given that memory; a registration belongs to the net "
+                             "context of the device that it was made with");
   return errorcode_t::done;
 }
 

@@ -108,6 +108,12 @@ TEST(env, parse_double__range_and_nonsense) {
   EXPECT_DOUBLE_EQ(parse_double("X", "1e-3", 0, 1), 0.001);
   for (const char* text : {"", "x", "0.5x", "1.5", "-0.1", "nan", "inf"})
     EXPECT_THROW(parse_double("X", text, 0, 1), argument_error) << text;
+  EXPECT_DOUBLE_EQ(parse_double("X", "1", 0, 1), 1);
+  EXPECT_TRUE(throws_with<argument_error>([] { parse_double("X", "2", 0.001, 1); },
+                                          {"a number from 0.001 to 1"}));
+  EXPECT_TRUE(
+      throws_with<argument_error>([] { parse_double("X", "1", 0, 1, upper_limit::excluded); },
+                                  {"a number from 0 to less than 1"}));
 }
 
 constexpr word COLOURS[] = {{"red", 1}, {"green", 2}, {"blue", 4}};

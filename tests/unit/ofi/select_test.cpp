@@ -1,6 +1,7 @@
 #include "backends/ofi/select.hpp"
 
 #include "lci/errors.hpp"
+#include "tests/support/scoped_env.hpp"
 #include "tests/unit/ofi/world.hpp"
 
 namespace lci::ofi {
@@ -59,6 +60,14 @@ TEST_F(select_test, choose__one_of_many_takes_no_pool) {
 TEST_F(select_test, choose__refuses_with_what_was_asked_for) {
   expect_in("ofi_provider_name", refusal({.provider = "cxi"}));
   expect_in("device_name is eth7", refusal({.domain = "eth7"}));
+}
+
+TEST_F(select_test, choose__refuses_and_recalls_what_limits_libfabric) {
+  test::scoped_env vars;
+  vars.unset("FI_PROVIDER");
+  EXPECT_EQ(refusal({.provider = "cxi"}).find("FI_PROVIDER"), std::string::npos);
+  vars.set("FI_PROVIDER", "verbs");
+  expect_in("FI_PROVIDER=verbs", refusal({.provider = "cxi"}));
 }
 
 TEST_F(select_test, choose__refuses_raw_keys) {

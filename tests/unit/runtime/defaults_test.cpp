@@ -147,7 +147,7 @@ TEST_F(defaults_test, read__nonsense_is_refused_with_variable_value_and_range) {
   expect_refused("LCI_ATTR_RDV_PROTOCOL", "write,writeimm", "one of auto_select");
   expect_refused("LCI_ATTR_FAILURE_NOTICE", "none", "own, all");
   expect_refused("LCI_ATTR_GPU_GDRCOPY", "yes", "auto_select, on, off");
-  expect_refused("LCI_ATTR_NET_SEND_RESERVED_PCT", "1", "from 0");
+  expect_refused("LCI_ATTR_NET_SEND_RESERVED_PCT", "1.0", "a number from 0 to less than 1");
   expect_refused("LCI_ATTR_IMM_NBITS_TAG", "32", "from 0 to 31");
   expect_refused("LCI_ATTR_SYNC_THRESHOLD", "0", "from 1");
   expect_refused("LCI_ATTR_MAX_HANDLER_DEPTH", "0", "from 1 to 32");

@@ -21,6 +21,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 // Rank 0 is the caller, the others say what they were given.
 class scripted_bootstrap final : public boot::bootstrap {
@@ -143,6 +144,26 @@ TEST(open_networks, shared_memory_by_name_and_switched_off__is_a_contradiction) 
   j.order.attr.backend = attr_backend_t::shm;
   j.order.shm_enable = false;
   EXPECT_THAT(j.refusal(), HasSubstr("switched off by shm_enable"));
+}
+
+TEST(open_networks, backend_that_lci_does_not_have__is_said_to_be_none) {
+  job j(1);
+  j.order.attr.backend = attr_backend_t::ucx;
+  EXPECT_THAT(j.refusal(), AllOf(HasSubstr("backend ucx is not usable: there is no such backend"),
+                                 HasSubstr("shm"), Not(HasSubstr("asked for"))));
+}
+
+TEST(open_networks, reasons__name_each_backend_once) {
+  job j(2);
+  for (const net::provider& p : net::providers())
+    if (p.place == nullptr && p.backend == attr_backend_t::ibv && !p.probe().empty())
+      j.order.attr.backend = p.backend;
+  if (j.order.attr.backend == attr_backend_t::none) GTEST_SKIP() << "verbs are usable here";
+  introduction other = neighbour();
+  other.wanted = "ibv";
+  j.tell(1, other);
+  j.tell_second(1, tell_failure("no card"));
+  EXPECT_THAT(j.refusal(), AllOf(HasSubstr("\n  ibv: "), Not(HasSubstr("ibv: ibv:"))));
 }
 
 TEST(open_networks, other_wishes__are_named) {

@@ -76,7 +76,9 @@ TEST_F(ends_test, outside__or_unknown__or_off_the_network__makes_no_sense) {
   op_.size = 10;
   keys_.answer.at = {};
   find();
-  EXPECT_STREQ(queues_.why_not, "no network was given that memory");
+  EXPECT_STREQ(queues_.why_not,
+               "no network was given that memory; a registration belongs to the net context of the "
+               "device that it was made with");
   op_.size = 0;
   find();
   EXPECT_EQ(queues_.why_not, nullptr) << "nothing is written";
