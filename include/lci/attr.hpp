@@ -90,8 +90,9 @@ struct runtime_settings_t {
 
 /// Settings of a packet pool.
 struct packet_pool_settings_t {
-  size_t packet_size = LCI_PACKET_SIZE_DEFAULT;  ///< bytes that a packet holds; of messages less if
-                                                 ///< the network does, see get_max_bcopy_size
+  /// Bytes that a packet holds; of messages less if the network does, see get_max_bcopy_size. A
+  /// pool rounds it up to whole cache lines, which is what it reads back.
+  size_t packet_size = LCI_PACKET_SIZE_DEFAULT;
   size_t npackets =
       LCI_PACKET_NUM_DEFAULT;  ///< upper limit; the pool grows on demand. 0 is allowed
 
@@ -194,9 +195,12 @@ struct device_settings_t {
   bool alloc_default_endpoint = true;  ///< create a default endpoint
   /// Create one more endpoint. It carries nothing: progress sends through the device itself.
   bool alloc_progress_endpoint = false;
-  /// Cache registrations: the value of the global default when the network is opened.
+  /// Cache registrations: the value of the global default when the net context is opened. Another
+  /// value for a device has no effect and is a warning; what is in force reads back.
   bool use_reg_cache = LCI_USE_REG_CACHE != 0;
-  bool shm_enable = LCI_WITH_SHM != 0;  ///< shared memory for peers on the same host
+  /// Shared memory for peers on the same host: the value of the global default when the net context
+  /// is opened. Off for a device has no effect and is a warning; what is in force reads back.
+  bool shm_enable = LCI_WITH_SHM != 0;
   /// Accepted, without effect: each pair of threads has its own lane of 128 slots, created at its
   /// first message, so there is no shared ring to size.
   size_t shm_ring_size = 65536;

@@ -86,7 +86,13 @@ void check_number(std::string_view who, std::string_view attribute, T value) {
   const range* const r = find_range(attribute);
   if (r == nullptr) return;
   const auto given = static_cast<double>(value);
-  if (given >= r->low && given <= r->high) return;
+  if (given >= r->low && given <= r->high) {
+    // As for the variable.
+    if (attribute == "shm_slot_size" && std::fmod(given, LCI_CACHE_LINE) != 0)
+      throw_out_of_range(who, attribute, std::to_string(value),
+                         "multiples of " + std::to_string(LCI_CACHE_LINE));
+    return;
+  }
   throw_out_of_range(who, attribute, std::to_string(value),
                      std::to_string(static_cast<std::int64_t>(r->low)) + " to " +
                          std::to_string(static_cast<std::int64_t>(r->high)));

@@ -86,10 +86,18 @@ device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packet
   attr.net_max_sends = queues.engine().config.max_sends;
   attr.ibv_td_strategy = queues.engine().config.ibv_td_strategy;
   attr.use_reg_cache = net.fabric->caps().keeps_registrations;
+  // What equals the default was not asked of this device.
+  if (wanted.use_reg_cache != attr.use_reg_cache &&
+      wanted.use_reg_cache != owner().member.defaults->use_reg_cache)
+    base::log::warn("runtime",
+                    "use_reg_cache of a device has no effect: a whole net context keeps "
+                    "registrations or not, by the default of this attribute when it is opened "
+                    "(LCI_ATTR_USE_REG_CACHE)");
   if (wanted.shm_enable != net.has_local && net.has_local)
     base::log::warn("runtime",
                     "shm_enable of a device has no effect: a whole net context has shared memory "
-                    "or not, by the default of this attribute (LCI_ATTR_SHM_ENABLE)");
+                    "or not, by the default of this attribute when it is opened "
+                    "(LCI_ATTR_SHM_ENABLE)");
   attr.shm_enable = net.has_local;
   queues.host.rdv_by_immediate = owner().attr.rdv_protocol == attr_rdv_protocol_t::writeimm;
   queues.host.gpu_path = net.attr.gpu_path;

@@ -48,6 +48,7 @@ packet_pool_impl_t::packet_pool_impl_t(runtime_impl_t& runtime, const packet_poo
     payloads = std::make_unique<mem::payload_pool>(runtime.core.arena, packets, *allocator,
                                                    proto::longest_in_packet(packets),
                                                    wanted.npackets, &mem::find_place);
+  attr.packet_size = proto::longest_in_packet(packets);
   owner.packet_pools.push_back(this);
 }
 

@@ -20,6 +20,8 @@ TEST_F(bad_setting, queues_of_a_device) {
   refused([] { alloc_device_x().net_send_reserved_pct(1.5)(); }, {"net_send_reserved_pct", "1.5"});
   refused([] { alloc_device_x().net_send_reserved_pct(-0.5)(); },
           {"net_send_reserved_pct", "-0.5"});
+  refused([] { alloc_device_x().shm_slot_size(100)(); },
+          {"alloc_device", "shm_slot_size", "is 100", "multiples of 64"});
   refused([] { alloc_device_x().ofi_lock_mode(16)(); }, {"ofi_lock_mode", "is 16", "0 to 15"});
 }
 
@@ -28,6 +30,11 @@ TEST_F(bad_setting, packet_pool) {
           {"npackets", std::to_string(SIZE_MAX), "0 to 2147483647"});
   refused([] { lci::alloc_packet_pool_x().packet_size(SIZE_MAX)(); },
           {"packet_size", std::to_string(SIZE_MAX)});
+  // Rounded up, and both calls say so.
+  lci::packet_pool_t odd = lci::alloc_packet_pool_x().npackets(1).packet_size(1000)();
+  EXPECT_EQ(odd.get_attr_packet_size(), 1024u);
+  EXPECT_EQ(lci::get_max_bcopy_size_x().packet_pool(odd)(), 1024u);
+  lci::free_packet_pool(&odd);
   lci::packet_pool_t none = lci::alloc_packet_pool_x().npackets(0)();
   EXPECT_EQ(lci::get_upacket_x().packet_pool(none)(), nullptr);
   lci::free_packet_pool(&none);

@@ -186,12 +186,14 @@ TEST(setup, global_runtime__without_defaults) {
 }
 
 // It belongs to the net context, so a device says what that has.
-TEST(setup, shm_enable__of_a_device_reads_back_what_is) {
+TEST(setup, shm_enable_and_use_reg_cache__of_a_device_read_back_what_is) {
   lci::g_runtime_init();
   const bool is_on = lci::get_default_device().get_attr_shm_enable();
+  const bool keeps = lci::get_default_device().get_attr_use_reg_cache();
   for (const bool wish : {false, true}) {
-    lci::device_t device = lci::alloc_device_x().shm_enable(wish)();
+    lci::device_t device = lci::alloc_device_x().shm_enable(wish).use_reg_cache(wish)();
     EXPECT_EQ(device.get_attr_shm_enable(), is_on) << wish;
+    EXPECT_EQ(device.get_attr_use_reg_cache(), keeps) << wish;
     lci::free_device(&device);
   }
   lci::g_runtime_fina();
