@@ -150,7 +150,9 @@ class graph_node_mark_complete_x
 };
 
 /// Starts a graph; a completed graph can be started again. @throws lci::argument_error  not a
-/// graph; it is not complete; a node of its last round is still posted
+/// graph; it is not complete; a node of its last round is still posted; there are nodes and no edge
+/// to GRAPH_END; GRAPH_END is never reached, since a node before it has no incoming edge or waits
+/// for itself
 class graph_start_x
     : public detail::operation<graph_start_x, detail::comp_args, void, &detail::graph_start>,
       public detail::runtime_option<graph_start_x>,

@@ -1,8 +1,12 @@
 // Walking a completion graph.
 #include "lci/comp/graph.hpp"
 
+#include <algorithm>
+#include <cstdio>
 #include <exception>
 #include <string>
+#include <unordered_map>
+#include <utility>
 
 #include "lci/base/race_point.hpp"
 #include "lci/comp/signal.hpp"
@@ -148,6 +152,7 @@ graph_node* graph::add_node(graph_node_run_cb_t fn, void* value, graph_node_free
   node->fn = fn;
   node->value = value;
   node->free_cb = free_cb;
+  is_checked_ = false;
   return node;
 }
 
@@ -164,12 +169,58 @@ void graph::add_edge(graph_node_t from, graph_node_t to, graph_edge_run_cb_t fn)
   graph_node* const target = to == GRAPH_END ? nullptr : own(to, "graph_add_edge");
   (source != nullptr ? source->out : first_).push_back({target, fn});
   ++(target != nullptr ? target->in_edges : in_edges_of_end_);
+  is_checked_ = false;
+}
+
+// A round without its functions: what is left with missing edges never runs. Relaxed: no round is
+// on.
+void graph::check_end_is_reached() {
+  graph_node* ready = nullptr;
+  int missing_at_end = in_edges_of_end_;
+  const auto fire = [&](const std::vector<graph_node::edge>& edges) {
+    for (const graph_node::edge& e : edges) {
+      if (e.to == nullptr) {
+        --missing_at_end;
+      } else if (e.to->missing.fetch_sub(1, std::memory_order_relaxed) == 1) {
+        e.to->next_ready = ready;
+        ready = e.to;
+      }
+    }
+  };
+  for (graph_node* node : nodes_) node->missing.store(node->in_edges, std::memory_order_relaxed);
+  fire(first_);
+  while (ready != nullptr) fire(std::exchange(ready, ready->next_ready)->out);
+  if (missing_at_end != 0) throw_never_runs();
+  is_checked_ = true;
+}
+
+// After the above: back from the end, along nodes that do not run, to the first one, or into a
+// circle.
+void graph::throw_never_runs() const {
+  const auto runs = [](const graph_node* node) {
+    return node->in_edges != 0 && node->missing.load(std::memory_order_relaxed) == 0;
+  };
+  std::unordered_map<const graph_node*, const graph_node*> before;  // null: of GRAPH_END
+  for (const graph_node* node : nodes_)
+    if (!runs(node))
+      for (const graph_node::edge& e : node->out) before[e.to] = node;
+  const graph_node* found = before.at(nullptr);
+  for (std::size_t i = 0; i < nodes_.size() && found->in_edges != 0; ++i) found = before.at(found);
+  char address[32];
+  std::snprintf(address, sizeof address, "%p", static_cast<const void*>(found));
+  throw argument_error(
+      std::string("graph_start: GRAPH_END is never reached, since node ") + address + ", number " +
+      std::to_string(std::find(nodes_.begin(), nodes_.end(), found) - nodes_.begin()) +
+      " in the order of graph_add_node from 0, never runs: " +
+      (found->in_edges == 0 ? "no edge leads to it; expected one from GRAPH_START or another node"
+                            : "it waits for itself, along a circle of edges"));
 }
 
 void graph::start() {
   const std::uint64_t before = must_not_run("graph_start");
   if (in_edges_of_end_ == 0 && !nodes_.empty())
     throw argument_error("graph_start: no edge leads to GRAPH_END; expected at least one");
+  if (!is_checked_) check_end_is_reached();
   if (!when_done_.is_empty())
     guard_.hold(any(when_done_, "graph_start: the object for its end"), "graph", nullptr);
   // Relaxed: other threads reach these through an operation that is posted below, or through

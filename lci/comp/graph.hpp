@@ -65,7 +65,8 @@ class graph final : public of_kind<attr_comp_type_t::graph>, public base::live_o
   void add_edge(graph_node_t from, graph_node_t to, graph_edge_run_cb_t fn);
 
   // Begins a round. Throws like must_not_run(), and argument_error when there are nodes and no edge
-  // leads to GRAPH_END, or when the object for its end was freed. Also throws what functions of
+  // leads to GRAPH_END, when one comes from a node that cannot run, or when the object for its end
+  // was freed. Also throws what functions of
   // nodes and edges throw, after the others have run: the round cannot complete then, unless no
   // path leads from there to GRAPH_END. The graph may no longer exist when this returns.
   void start();
@@ -93,6 +94,10 @@ class graph final : public of_kind<attr_comp_type_t::graph>, public base::live_o
   static constexpr std::uint64_t POSTED = std::uint64_t{1} << 32;    // one node
 
   graph_node* own(graph_node_t node, const char* who) const;
+  // Throws argument_error if the round could never end: an edge to GRAPH_END starts at a node that
+  // cannot run.
+  void check_end_is_reached();
+  [[noreturn]] LCI_COLD void throw_never_runs() const;
   // By a thread inside, which orders it when it leaves: relaxed.
   void add_posted() { state_.fetch_add(POSTED, std::memory_order_relaxed); }
   // `completed`: POSTED by a thread that has completed a node, else 0.
@@ -103,6 +108,7 @@ class graph final : public of_kind<attr_comp_type_t::graph>, public base::live_o
   std::vector<graph_node*> nodes_;
   std::vector<graph_node::edge> first_;  // edges from GRAPH_START
   int in_edges_of_end_ = 0;
+  bool is_checked_ = false;  // as it is now, every round ends
   std::atomic<int> missing_at_end_{0};
   std::atomic<std::uint64_t> state_{0};
 };

@@ -1,7 +1,8 @@
 // Rounds after the first: what the last one has left behind. Nodes without a way to GRAPH_END may
-// still be posted when it is complete.
+// still be posted when it is complete. And rounds that would never end.
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <stdexcept>
 #include <string>
 
@@ -134,6 +135,55 @@ TEST(graph_restart, a_function_has_failed__over_when_nothing_is_under_way) {
   g->complete(posted, errorcode_t::done);
   EXPECT_TRUE(g->is_complete());
   base::free_live(g, "graph");
+}
+
+// Rounds that would never end, of a graph that was started before as well. What does not lead to
+// the end may be left out.
+TEST(graph_end, never_reached__is_refused_and_names_the_node) {
+  graph* const tested = base::make_live<graph>(comp_attr_t(), comp_t());
+  std::string log;
+  const auto add = [&] {
+    return tested->add_node(
+        [](void* to) {
+          *static_cast<std::string*>(to) += '.';
+          return status_t(errorcode_t::done);
+        },
+        &log, nullptr);
+  };
+  const auto edge = [&](graph_node_t from, graph_node_t to) {
+    tested->add_edge(from, to, nullptr);
+  };
+  const auto refused = [&](graph_node_t node, const char* number, const char* why) {
+    char address[32];
+    std::snprintf(address, sizeof address, "%p", node);
+    log.clear();
+    EXPECT_TRUE(test::throws_with<argument_error>([&] { tested->start(); },
+                                                  {"graph_start", address, number, why}));
+    EXPECT_EQ(log, "");
+  };
+  const graph_node_t a = add(), b = add(), aside = add();
+  edge(GRAPH_START, b);
+  edge(a, b);
+  edge(b, GRAPH_END);
+  refused(a, "number 0 ", "no edge leads to it");
+  EXPECT_FALSE(tested->is_complete());
+  edge(GRAPH_START, a);
+  tested->start();
+  EXPECT_EQ(log, "..");
+  EXPECT_TRUE(tested->is_complete());
+  edge(aside, b);
+  refused(aside, "number 2 ", "no edge leads to it");
+  edge(GRAPH_START, aside);
+  tested->start();
+  EXPECT_TRUE(tested->is_complete());
+  const graph_node_t c = add(), d = add();
+  edge(c, d);
+  edge(d, c);
+  tested->start();
+  EXPECT_TRUE(tested->is_complete());
+  edge(d, b);
+  refused(d, "number 4 ", "waits for itself");
+  base::free_live(tested, "graph");
 }
 
 }  // namespace
