@@ -138,8 +138,8 @@ struct reduction_options : two_buffer_options<Op> {
 /// Setter of algorithms that can use a ring.
 template <class Op>
 struct ring_option {
-  /// Sets the number of steps into which a ring algorithm divides the data, 1 to 2^23. Default:
-  /// number of ranks - 1.
+  /// Sets the number of steps into which a ring algorithm divides the data, 1 to 2^23, or 0 for the
+  /// default. Default: number of ranks - 1, at least 1.
   Op&& ring_nsteps(int value) {
     Op& self = static_cast<Op&>(*this);
     self.args.ring_nsteps = option_t<int>(value);

@@ -42,12 +42,13 @@ size_t checked_product(const char* operation, size_t a, size_t b) {
 }
 
 int ring_steps(const char* operation, option_t<int> given, int n) {
-  // The default is n - 1, which may also be given where there is one rank.
-  const int given_steps = given.get_value_or(n - 1);
-  const int nsteps = n == 1 && given_steps == 0 ? 1 : given_steps;
+  // 0 for the default, which is 0 where there is one rank and a program gives n - 1.
+  const int by_default = n > 1 ? n - 1 : 1;
+  const int given_steps = given.get_value_or(by_default);
+  const int nsteps = given_steps == 0 ? by_default : given_steps;
   if (nsteps > 0 && nsteps <= MOST_RING_STEPS) return nsteps;
   throw argument_error(std::string(operation) + ": ring_nsteps " + std::to_string(nsteps) +
-                       " is out of range, legal are 1 to " + std::to_string(MOST_RING_STEPS));
+                       " is out of range, legal are 0 to " + std::to_string(MOST_RING_STEPS));
 }
 
 }  // namespace lci::coll
