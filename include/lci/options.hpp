@@ -114,7 +114,8 @@ struct runtime_option {
 // Which device.
 template <class Op>
 struct device_option {
-  /// Sets the device. Default: the runtime's default device.
+  /// Sets the device, which has to belong to the runtime that is given. Default: the runtime's
+  /// default device.
   Op&& device(device_t value) {
     Op& op = static_cast<Op&>(*this);
     op.args.device = given(value);
@@ -125,8 +126,8 @@ struct device_option {
 // Which endpoint.
 template <class Op>
 struct endpoint_option {
-  /// Sets the endpoint. Default: the device's default endpoint. For progress it only names its
-  /// device, where none is given.
+  /// Sets the endpoint, which has to belong to the device and runtime that are given. Default: the
+  /// device's default endpoint. For progress it only names its device, where none is given.
   Op&& endpoint(endpoint_t value) {
     Op& op = static_cast<Op&>(*this);
     op.args.endpoint = given(value);

@@ -209,7 +209,7 @@ void wait_for_collective(const sync_args& args, const collective_end_t& end, boo
     // not for what other threads leave there after it.
     if (!end.has_failed && !end.backlogged.empty()) {
       const proto::backlog& log =
-          api::find_endpoint(args.runtime, args.device, args.endpoint).queue->log;
+          api::find_endpoint("sync_wait", args.runtime, args.device, args.endpoint).queue->log;
       for (const int rank : end.backlogged) {
         const std::uint64_t count = log.pushed(rank);
         while (!log.has_left(rank, count)) wait.round_and_keep(describe, kept);
@@ -263,7 +263,7 @@ void check_comp(const char* operation, comp_t comp) {
 void signal_in_turn(const comp_signal_args& args, device_t device, endpoint_t endpoint) {
   const device_impl_t* of = endpoint.p_impl != nullptr && device.p_impl == nullptr
                                 ? &base::check_live(endpoint.p_impl, "endpoint")->device
-                                : &api::find_device(args.runtime, device);
+                                : &api::find_device("comp_signal", args.runtime, device);
   comp_impl_t& object = comp::any(args.comp, "comp_signal");
   proto::handler_queue& queue = const_cast<device_impl_t*>(of)->queues.engine().handlers;
   if (proto::handler_depth::now() > queue.limit() && comp::runs_user_code(object) &&

@@ -31,11 +31,11 @@ void check_memory(const net_post_args& a, const proto::core& core, bool checks_p
   if (checks_pointers) api::check_pointer("buffer", a.buffer, a.size, a.mr);
 }
 
-target find_target(const net_post_args& a) {
-  endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
+target find_target(const char* who, const net_post_args& a) {
+  endpoint_impl_t& end = api::find_endpoint(who, a.runtime, a.device, a.endpoint);
   proto::core& core = end.device.owner().core;
   if (a.rank < 0 || a.rank >= core.n)
-    throw argument_error("rank " + std::to_string(a.rank) + " is not in 0.." +
+    throw argument_error(std::string(who) + ": rank " + std::to_string(a.rank) + " is not in 0.." +
                          std::to_string(core.n - 1));
   check_memory(a, core, end.checks_pointers);
   end.device.queues.engine().watch.check(a.rank);
@@ -128,9 +128,9 @@ error_t post_in_pieces(const net_post_args& a, const target& to) {
 
 // Posts an operation that reports through the queue; `is_short`: the caller may reuse its buffer at
 // once, so the bytes are copied.
-error_t post(const net_post_args& a, net_opcode_t opcode,
+error_t post(const char* who, const net_post_args& a, net_opcode_t opcode,
              errorcode_t (net::endpoint::*verb)(const net::net_op&), bool is_short) {
-  const target to = find_target(a);
+  const target to = find_target(who, a);
   if (is_short) check_short(a, to);
   const net_context_impl_t& network = to.end.device.context;
   if (opcode == net_opcode_t::SEND) {
@@ -178,11 +178,11 @@ size_t net_poll_cq(const net_poll_cq_args& a) {
   if (a.max_polls == 0 || a.max_polls > MAX_POLLS)
     throw argument_error("max_polls " + std::to_string(a.max_polls) + " is not in 1.." +
                          std::to_string(MAX_POLLS));
-  return api::find_device(a.runtime, a.device).raw().poll(a.max_polls, a.statuses);
+  return api::find_device("net_poll_cq", a.runtime, a.device).raw().poll(a.max_polls, a.statuses);
 }
 
 error_t net_post_recv(const net_post_args& a) {
-  device_impl_t& device = api::find_device(a.runtime, a.device);
+  device_impl_t& device = api::find_device("net_post_recv", a.runtime, a.device);
   proto::core& core = device.owner().core;
   check_memory(a, core, device.context.attr.check_pointers);
   check_host_memory(a, device.owner().shared);
@@ -191,7 +191,7 @@ error_t net_post_recv(const net_post_args& a) {
 }
 
 error_t net_post_sends(const net_post_args& a) {
-  const target to = find_target(a);
+  const target to = find_target("net_post_sends", a);
   check_short(a, to);
   if (to.raw.has_pieces_for(a.rank)) return errorcode_t::retry_nomem;
   proto::raw_net::record* const r = to.raw.make_record(net_opcode_t::SEND, a.rank, a.user_context);
@@ -207,22 +207,22 @@ error_t net_post_sends(const net_post_args& a) {
 }
 
 error_t net_post_send(const net_post_args& a) {
-  return post(a, net_opcode_t::SEND, &net::endpoint::send, false);
+  return post("net_post_send", a, net_opcode_t::SEND, &net::endpoint::send, false);
 }
 error_t net_post_puts(const net_post_args& a) {
-  return post(a, net_opcode_t::WRITE, &net::endpoint::put, true);
+  return post("net_post_puts", a, net_opcode_t::WRITE, &net::endpoint::put, true);
 }
 error_t net_post_put(const net_post_args& a) {
-  return post(a, net_opcode_t::WRITE, &net::endpoint::put, false);
+  return post("net_post_put", a, net_opcode_t::WRITE, &net::endpoint::put, false);
 }
 error_t net_post_putImms(const net_post_args& a) {
-  return post(a, net_opcode_t::WRITE, &net::endpoint::put_imm, true);
+  return post("net_post_putImms", a, net_opcode_t::WRITE, &net::endpoint::put_imm, true);
 }
 error_t net_post_putImm(const net_post_args& a) {
-  return post(a, net_opcode_t::WRITE, &net::endpoint::put_imm, false);
+  return post("net_post_putImm", a, net_opcode_t::WRITE, &net::endpoint::put_imm, false);
 }
 error_t net_post_get(const net_post_args& a) {
-  return post(a, net_opcode_t::READ, &net::endpoint::get, false);
+  return post("net_post_get", a, net_opcode_t::READ, &net::endpoint::get, false);
 }
 
 }  // namespace detail

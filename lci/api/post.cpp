@@ -38,7 +38,7 @@ inline bool inject_now(const post_args& a, endpoint_impl_t& end, rcomp_t rcomp) 
                                         proto::news what) {
   const api::permission allow(a);
   proto::device_queues& queues = end.device.queues;
-  api::check_rank(a, queues.engine());
+  api::check_rank(what == proto::news::am ? "post_am" : "post_send", a, queues.engine());
   api::check_given(a);
   const auto start = [&](const proto::user_side& user, bool may_retry, status_t&) {
     proto::outgoing out = api::describe(a, end, user, may_retry);
@@ -81,7 +81,7 @@ LCI_COLD status_t end_receive(const post_args& a, endpoint_impl_t& end, proto::r
 namespace detail {
 
 status_t post_send(const post_args& a) {
-  endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
+  endpoint_impl_t& end = api::find_endpoint("post_send", a.runtime, a.device, a.endpoint);
   api::check_policy(a);
   const matching_engine_impl_t& engine = api::find_engine(a, end);
   const rcomp_t rcomp = engine.match.first_rcomp + static_cast<rcomp_t>(a.matching_policy);
@@ -91,7 +91,7 @@ status_t post_send(const post_args& a) {
 }
 
 status_t post_am(const post_args& a) {
-  endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
+  endpoint_impl_t& end = api::find_endpoint("post_am", a.runtime, a.device, a.endpoint);
   api::check_names_object("post_am", a.remote_comp, end.core);
   if (inject_now(a, end, a.remote_comp)) [[likely]]
     return api::status_of(a, errorcode_t::done);
@@ -99,7 +99,7 @@ status_t post_am(const post_args& a) {
 }
 
 status_t post_recv(const post_args& a) {
-  endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
+  endpoint_impl_t& end = api::find_endpoint("post_recv", a.runtime, a.device, a.endpoint);
   if (!is_ordinary_receive(a, end)) [[unlikely]]
     return post_receive(a, end);
   const auto posted = api::find_engine(a, end).match.post_alone(
@@ -140,7 +140,7 @@ status_t post_receive(const post_args& a, endpoint_impl_t& end) {
   // Programs that give an object do not expect retry of a receive: without posted it waits.
   if (!a.local_comp.is_empty()) allow.retry = false;
   proto::device_queues& queues = end.device.queues;
-  api::check_source(a, queues.engine().shared);
+  api::check_source("post_recv", a, queues.engine().shared);
   api::check_given(a);
   api::check_room("local_buffer", a.local_buffer, a.size, queues.engine().shared.arena);
   api::check_policy(a);

@@ -15,8 +15,9 @@ void throw_no_answer_allowed() {
       "allow_done and allow_posted are both false: no result is left for a finished operation");
 }
 
-void throw_bad_rank(int rank, int n) {
-  throw argument_error("rank " + std::to_string(rank) + " is not in 0.." + std::to_string(n - 1));
+void throw_bad_rank(const char* who, int rank, int n) {
+  throw argument_error(std::string(who) + ": rank " + std::to_string(rank) + " is not in 0.." +
+                       std::to_string(n - 1));
 }
 
 void throw_bad_policy(const post_args& a) {

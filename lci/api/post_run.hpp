@@ -21,7 +21,7 @@ using detail::post_args;
 inline constexpr const char* BLOCKING_POST = "a blocking post";
 
 [[noreturn]] LCI_COLD void throw_no_answer_allowed();
-[[noreturn]] LCI_COLD void throw_bad_rank(int rank, int n);
+[[noreturn]] LCI_COLD void throw_bad_rank(const char* who, int rank, int n);
 [[noreturn]] LCI_COLD void throw_bad_policy(const post_args& a);
 [[noreturn]] LCI_COLD void throw_bad_semantic(comp_semantic_t semantic);
 
@@ -89,17 +89,17 @@ inline matching_engine_impl_t& find_engine(const post_args& a, endpoint_impl_t& 
 // The operation that the general post stands for. Throws argument_error if it is none.
 detail::post_kind_t find_operation(const post_args& a);
 
-inline void check_rank(const post_args& a, const proto::progress_engine& engine) {
+inline void check_rank(const char* who, const post_args& a, const proto::progress_engine& engine) {
   if (static_cast<unsigned>(a.rank) >= static_cast<unsigned>(engine.shared.n)) [[unlikely]]
-    throw_bad_rank(a.rank, engine.shared.n);
+    throw_bad_rank(who, a.rank, engine.shared.n);
   engine.watch.check(a.rank);
 }
 
 // A receive may still take what its peer sent before it left; ranks that have failed are refused.
-inline void check_source(const post_args& a, const proto::core& core) {
+inline void check_source(const char* who, const post_args& a, const proto::core& core) {
   if (a.rank == ANY_SOURCE) return;
   if (static_cast<unsigned>(a.rank) >= static_cast<unsigned>(core.n)) [[unlikely]]
-    throw_bad_rank(a.rank, core.n);
+    throw_bad_rank(who, a.rank, core.n);
   if (core.peers.has_failed(a.rank)) [[unlikely]]
     core.peers.throw_ended(a.rank);
 }

@@ -15,18 +15,15 @@ namespace detail {
 
 namespace {
 
-device_impl_t& device_of(const progress_args& args) {
-  if (args.endpoint.p_impl != nullptr) [[unlikely]] {
-    endpoint_impl_t& end = *base::check_live(args.endpoint.p_impl, "endpoint");
-    api::check_given(args.runtime);
-    if (args.device.p_impl == nullptr) return end.device;
-  }
-  return api::find_device(args.runtime, args.device);
+device_impl_t& device_of(const char* who, const progress_args& args) {
+  if (args.endpoint.p_impl != nullptr) [[unlikely]]
+    return api::find_endpoint(who, args.runtime, args.device, args.endpoint).device;
+  return api::find_device(who, args.runtime, args.device);
 }
 
 // Where something else was given, or nothing, or something wrong.
 [[gnu::noinline]] error_t progress_otherwise(const progress_args& args) {
-  return device_of(args).queues.progress();
+  return device_of("progress", args).queues.progress();
 }
 
 }  // namespace
@@ -41,11 +38,12 @@ error_t progress(const progress_args& args) {
 }
 
 error_t test_drained(const progress_args& args) {
-  return device_of(args).queues.is_drained() ? errorcode_t::done : errorcode_t::retry;
+  return device_of("test_drained", args).queues.is_drained() ? errorcode_t::done
+                                                             : errorcode_t::retry;
 }
 
 void wait_drained(const progress_args& args) {
-  proto::device_queues& queues = device_of(args).queues;
+  proto::device_queues& queues = device_of("wait_drained", args).queues;
   api::waiting wait(queues);
   while (!queues.is_drained()) {
     wait.round([]() noexcept { return base::waiting_call{"wait_drained"}; });
@@ -65,11 +63,11 @@ void check_none_lost(const progress_args& args) {
   const bool is_given = args.device.p_impl != nullptr || args.endpoint.p_impl != nullptr;
   // Without a device there was no rank to lose.
   if (!is_given && api::find_runtime(args.runtime).default_device.p_impl == nullptr) return;
-  api::waiting(device_of(args).queues, true).check();
+  api::waiting(device_of("collective", args).queues, true).check();
 }
 
 void need_all(const progress_args& args, int change) {
-  device_of(args).queues.engine().errors.need_all(change);
+  device_of("collective", args).queues.engine().errors.need_all(change);
 }
 
 rcomp_t register_rcomp(const register_rcomp_args& args) {

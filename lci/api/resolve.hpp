@@ -3,7 +3,8 @@
 // global one. Threads: any. Errors: argument_error for a freed handle, or when something is missing
 // and there is no default. A default is forgotten when it is freed, so unlike a handle from the
 // program it is either empty or valid. A handle that was given is always checked, even where
-// another one decides what is meant.
+// another one decides what is meant, and those given together have to belong together. who: the
+// call, for the text.
 #pragma once
 
 #include "lci/mem/packet_pool.hpp"
@@ -39,10 +40,16 @@ inline runtime_impl_t& find_runtime(runtime_t given) {
   return *runtime.p_impl;
 }
 
-inline device_impl_t& find_device(runtime_t runtime, device_t given) {
+// For those that do not match: they do not belong together, or are no handles. The owner of a live
+// object is live, so that one that matches needs no check of its own.
+[[noreturn]] LCI_COLD void throw_apart(const char* who, runtime_t runtime);
+
+inline device_impl_t& find_device(const char* who, runtime_t runtime, device_t given) {
   if (given.p_impl != nullptr) {
-    check_given(runtime);
-    return *base::check_live(given.p_impl, "device");
+    device_impl_t& device = *base::check_live(given.p_impl, "device");
+    if (runtime.p_impl != nullptr && runtime.p_impl != &device.owner()) [[unlikely]]
+      throw_apart(who, runtime);
+    return device;
   }
   const device_t device = find_runtime(runtime).default_device;
   if (device.p_impl == nullptr) [[unlikely]]
@@ -50,13 +57,20 @@ inline device_impl_t& find_device(runtime_t runtime, device_t given) {
   return *device.p_impl;
 }
 
-inline endpoint_impl_t& find_endpoint(runtime_t runtime, device_t device, endpoint_t given) {
+[[noreturn]] LCI_COLD void throw_apart(const char* who, runtime_t runtime, device_t device,
+                                       const endpoint_impl_t& endpoint);
+
+inline endpoint_impl_t& find_endpoint(const char* who, runtime_t runtime, device_t device,
+                                      endpoint_t given) {
   if (given.p_impl != nullptr) {
-    check_given(runtime);
-    check_given(device);
-    return *base::check_live(given.p_impl, "endpoint");
+    endpoint_impl_t& endpoint = *base::check_live(given.p_impl, "endpoint");
+    if (runtime.p_impl != nullptr && runtime.p_impl != &endpoint.device.owner()) [[unlikely]]
+      throw_apart(who, runtime, device, endpoint);
+    if (device.p_impl != nullptr && device.p_impl != &endpoint.device) [[unlikely]]
+      throw_apart(who, runtime, device, endpoint);
+    return endpoint;
   }
-  const endpoint_t endpoint = find_device(runtime, device).default_endpoint;
+  const endpoint_t endpoint = find_device(who, runtime, device).default_endpoint;
   if (endpoint.p_impl == nullptr) [[unlikely]]
     throw_no_default("endpoint");
   return *endpoint.p_impl;

@@ -109,7 +109,8 @@ void free_device(const free_args<device_t>& args) {
 }
 
 endpoint_t alloc_endpoint(const alloc_endpoint_args& args) {
-  auto* made = base::make_live<endpoint_impl_t>(api::find_device(args.runtime, args.device));
+  auto* made = base::make_live<endpoint_impl_t>(
+      api::find_device("alloc_endpoint", args.runtime, args.device));
   made->attr.name = args.name != nullptr ? args.name : DEFAULT_NAME;
   made->attr.user_context = args.user_context;
   return endpoint_t(made);
@@ -214,7 +215,7 @@ matching_engine_t get_default_matching_engine(const get_default_args& args) {
   return api::find_runtime(args.runtime).default_matching_engine;
 }
 endpoint_t get_default_endpoint(const get_default_args& args) {
-  return api::find_device(args.runtime, args.device).default_endpoint;
+  return api::find_device("get_default_endpoint", args.runtime, args.device).default_endpoint;
 }
 
 matching_engine_t get_collective_engine(runtime_t runtime) {
@@ -227,6 +228,10 @@ runtime_t runtime_of(runtime_t runtime, device_t device, endpoint_t endpoint) {
   api::check_given(runtime);
   api::check_given(device);
   api::check_given(endpoint);
+  if (endpoint.p_impl != nullptr)
+    api::find_endpoint("collective", runtime, device, endpoint);
+  else if (device.p_impl != nullptr)
+    api::find_device("collective", runtime, device);
   if (runtime.p_impl != nullptr) return runtime;
   if (device.p_impl != nullptr) return runtime_t(&device.p_impl->owner());
   if (endpoint.p_impl != nullptr) return runtime_t(&endpoint.p_impl->device.owner());

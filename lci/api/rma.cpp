@@ -13,11 +13,10 @@ using api::key_of;
 using detail::post_args;
 
 template <class Start>
-status_t post_rma(const post_args& a, proto::news what, Start&& start) {
+status_t post_rma(const post_args& a, endpoint_impl_t& end, proto::news what, Start&& start) {
   const api::permission allow(a);
-  endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
   proto::device_queues& queues = end.device.queues;
-  api::check_rank(a, queues.engine());
+  api::check_rank(what == proto::news::put ? "post_put" : "post_get", a, queues.engine());
   api::check_given(a);
   api::check_room("local_buffer", a.local_buffer, a.size, queues.engine().shared.arena);
   api::check_rmr(a.rmr, a.rank, queues.engine().shared);
@@ -95,15 +94,16 @@ detail::post_kind_t api::find_operation(const post_args& a) {
 namespace detail {
 
 status_t post_put(const post_args& a) {
-  endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
+  endpoint_impl_t& end = api::find_endpoint("post_put", a.runtime, a.device, a.endpoint);
   if (put_now(a, end)) [[likely]]
     return api::status_of(a, errorcode_t::done);
-  return post_rma(a, proto::news::put, &proto::start_put);
+  return post_rma(a, end, proto::news::put, &proto::start_put);
 }
 
 status_t post_get(const post_args& a) {
   api::check_no_notification(a);
-  return post_rma(a, proto::news::get, &proto::start_get);
+  return post_rma(a, api::find_endpoint("post_get", a.runtime, a.device, a.endpoint),
+                  proto::news::get, &proto::start_get);
 }
 
 status_t post_comm(const post_args& a) {

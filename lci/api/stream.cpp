@@ -17,9 +17,9 @@ void check_post(post_kind_t kind, const post_args& a, endpoint_impl_t& end) {
   const proto::core& core = end.core;
   if (kind == post_kind_t::comm) kind = api::find_operation(a);
   if (kind == post_kind_t::recv)
-    api::check_source(a, core);
+    api::check_source("stream_post", a, core);
   else
-    api::check_rank(a, end.device.queues.engine());
+    api::check_rank("stream_post", a, end.device.queues.engine());
   if (kind == post_kind_t::recv || kind == post_kind_t::send) {
     api::check_policy(a);
     api::find_engine(a, end);
@@ -47,7 +47,8 @@ stream_op_t stream_post(const stream_post_args& args) {
   comp::any(post.local_comp, "stream_post");
   if (!post.allow_posted)
     throw argument_error("stream_post: allow_posted is false, but no thread waits for the post");
-  endpoint_impl_t& end = api::find_endpoint(post.runtime, post.device, post.endpoint);
+  endpoint_impl_t& end =
+      api::find_endpoint("stream_post", post.runtime, post.device, post.endpoint);
   api::check_given(post.matching_engine);
   check_post(args.kind, post, end);
   post.endpoint = endpoint_t(&end);

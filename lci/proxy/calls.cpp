@@ -213,7 +213,7 @@ namespace detail {
 
 gpu::endpoint_t alloc_gpu_endpoint(const alloc_gpu_endpoint_args& a) {
   constexpr const char* WHO = "alloc_gpu_endpoint";
-  device_impl_t& device = api::find_device(a.runtime, a.device);
+  device_impl_t& device = api::find_device(WHO, a.runtime, a.device);
   if (device.default_endpoint.is_empty())
     throw argument_error(std::string(WHO) +
                          ": the device has no default endpoint, over which requests would go");
