@@ -15,7 +15,7 @@
 #   lci_internals_of(<floor> <out>)  the floors whose objects a test of that floor links
 #   lci_test_unity(<target> [MOST n])  its sources are compiled at once, or n at a time
 #   lci_keep_threaded(<list>)  takes the sources of tests that start no thread out of a list
-#   lci_short_test(<target>)  takes longer to compile than to run; said before its headers
+#   lci_long_test(<target>)  takes longer to run than to compile; said before its headers
 #   lci_link_internals(<target> <floor>...)  their objects, what those need, and GoogleTest's headers parsed once
 
 # What each floor may see, as the include checker has it.
@@ -55,12 +55,12 @@ endfunction()
 # GoogleTest's headers, parsed once for all tests with the same options. The executables that reuse this are compiled with
 # -fPIE, so it is too: the compiler refuses it otherwise.
 function(lci_test_headers target)
-  get_target_property(short ${target} LCI_SHORT_TEST)
+  get_target_property(long ${target} LCI_LONG_TEST)
   set(headers lci_test_pch)
   set(flags ${LCI_TEST_CXX_FLAGS})
-  if(short AND LCI_SHORT_TEST_CXX_FLAGS)
-    set(headers lci_short_test_pch)
-    set(flags ${LCI_SHORT_TEST_CXX_FLAGS})
+  if(long AND LCI_LONG_TEST_CXX_FLAGS)
+    set(headers lci_long_test_pch)
+    set(flags ${LCI_LONG_TEST_CXX_FLAGS})
   endif()
   if(NOT TARGET ${headers})
     file(WRITE ${PROJECT_BINARY_DIR}/generated/${headers}.cpp "// Only its precompiled header is of use.\n")
@@ -76,9 +76,10 @@ function(lci_test_headers target)
   target_compile_options(${target} PRIVATE ${flags})
 endfunction()
 
-# Most of a run of it is the library, which is optimised as ever (docs/decisions/0066-less-to-compile.md).
-function(lci_short_test target)
-  set_target_properties(${target} PROPERTIES LCI_SHORT_TEST ON)
+# Most of a run is its own code, or that code is counted. A run of the others is mostly the library, which is optimised as
+# ever (docs/decisions/0066-less-to-compile.md).
+function(lci_long_test target)
+  set_target_properties(${target} PROPERTIES LCI_LONG_TEST ON)
 endfunction()
 
 # For the thread sanitizer, which has nothing to say of one thread. A source that is edited is looked at again.
