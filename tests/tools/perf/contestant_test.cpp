@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <stdexcept>
@@ -32,7 +33,8 @@ TEST(perf_contestant, start__a_process_that_ends_says_why) {
 }
 
 TEST(perf_contestant, end__what_a_failed_process_left_behind_is_ended) {
-  const std::string file = testing::TempDir() + "/lci_perf_left_behind";
+  const std::string file =
+      testing::TempDir() + "/lci_perf_left_behind." + std::to_string(::getpid());
   EXPECT_NE(failure_of("sleep 1000 & echo $! > " + file + "; exit 3"), "it started");
   int left = 0;
   std::ifstream(file) >> left;

@@ -2,6 +2,7 @@
 #include "tools/perf/rivals.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -29,7 +30,7 @@ TEST(perf_rivals, find_rivals__all_are_named_and_the_absent_ones_say_why) {
 
 // Outside Debian the launcher of either family is mpirun, which says whose it is.
 TEST(perf_rivals, find_rivals__an_mpirun_of_another_name_is_asked) {
-  const std::string folder = testing::TempDir() + "/lci_perf_rivals";
+  const std::string folder = testing::TempDir() + "/lci_perf_rivals." + std::to_string(::getpid());
   std::filesystem::create_directory(folder);
   const auto write = [&](const std::string& name, const std::string& text) {
     std::ofstream(folder + "/" + name) << "#!/bin/sh\n" << text << "\n";

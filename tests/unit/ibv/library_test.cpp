@@ -3,6 +3,7 @@
 #include "backends/ibv/library.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -45,7 +46,7 @@ TEST(library, without_a_call__is_too_old_and_says_which_is_missing) {
 }
 
 TEST(library, that_is_none__is_named_with_the_package_that_has_it) {
-  const std::string folder = testing::TempDir() + "lci_no_ibverbs";
+  const std::string folder = testing::TempDir() + "lci_no_ibverbs." + std::to_string(::getpid());
   std::filesystem::create_directories(folder);
   std::ofstream(folder + "/libibverbs.so.1") << "this is no library";
   const std::string said = test::said_beside(folder + "/");

@@ -1,6 +1,7 @@
 #include "experimental/ibv/gpu_tiers/hints.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -15,7 +16,7 @@ class hints_test : public testing::Test {
   void write_params(const char* line) {
     std::ofstream(root_ + "/driver/nvidia/params") << "ModifyDeviceFiles: 1\n" << line << "\n";
   }
-  const std::string root_ = testing::TempDir() + "lci_hints";
+  const std::string root_ = testing::TempDir() + "lci_hints." + std::to_string(::getpid());
 };
 
 TEST_F(hints_test, peer_mapping__only_the_option_itself_counts) {

@@ -2,6 +2,8 @@
 // alone, where one thing is missing.
 #include "experimental/ibv/gpu_tiers/probe.hpp"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -75,7 +77,7 @@ class probe_test : public on_an_mlx5_card {
   mlx5 lib_;
   net::fabric_config config_;
   probe_setup setup_;
-  const std::string root_ = testing::TempDir() + "lci_probe";
+  const std::string root_ = testing::TempDir() + "lci_probe." + std::to_string(::getpid());
 };
 
 TEST_F(probe_test, everything_there__all_rows_say_yes_and_the_highest_is_chosen) {
