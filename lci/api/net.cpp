@@ -8,6 +8,7 @@
 
 #include "lci/api/buffer_kind.hpp"
 #include "lci/api/buffers.hpp"
+#include "lci/api/post_run.hpp"
 #include "lci/api/remote_name.hpp"
 #include "lci/api/resolve.hpp"
 #include "lci/errors.hpp"
@@ -34,9 +35,7 @@ void check_memory(const net_post_args& a, const proto::core& core, bool checks_p
 target find_target(const char* who, const net_post_args& a) {
   endpoint_impl_t& end = api::find_endpoint(who, a.runtime, a.device, a.endpoint);
   proto::core& core = end.device.owner().core;
-  if (a.rank < 0 || a.rank >= core.n)
-    throw argument_error(std::string(who) + ": rank " + std::to_string(a.rank) + " is not in 0.." +
-                         std::to_string(core.n - 1));
+  if (a.rank < 0 || a.rank >= core.n) api::throw_bad_rank(who, a.rank, core.n);
   check_memory(a, core, end.checks_pointers);
   end.device.queues.engine().watch.check(a.rank);
   return {end, end.device.raw()};

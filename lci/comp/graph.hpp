@@ -66,9 +66,9 @@ class graph final : public of_kind<attr_comp_type_t::graph>, public base::live_o
 
   // Begins a round. Throws like must_not_run(), and argument_error when there are nodes and no edge
   // leads to GRAPH_END, when one comes from a node that cannot run, or when the object for its end
-  // was freed. Also throws what functions of
-  // nodes and edges throw, after the others have run: the round cannot complete then, unless no
-  // path leads from there to GRAPH_END. The graph may no longer exist when this returns.
+  // was freed. Also throws what functions of nodes and edges throw, after the others have run: the
+  // round cannot complete then, unless no path leads from there to GRAPH_END. The graph may no
+  // longer exist when this returns.
   void start();
   // True once the round is complete, until the next start().
   bool is_complete() const noexcept {
