@@ -45,6 +45,11 @@ endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang AND CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*undefined")
   target_compile_options(lci_flags INTERFACE -fno-sanitize=function)
 endif()
+# Its collector of garbage takes a tenth of the time of a source that needs some hundred MiB; it begins at 128 MiB by
+# default. Such a source takes at most a third more memory so (docs/decisions/0066-less-to-compile.md).
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND LCI_IS_ROOT)
+  target_compile_options(lci_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=524288>)
+endif()
 # Plain names, not imported targets: a static build exports them as they are.
 set(LCI_SYSTEM_LIBRARIES pthread ${CMAKE_DL_LIBS} rt)
 foreach(name HWLOC SODIUM)
@@ -69,6 +74,21 @@ function(lci_unity target)
   endif()
 endfunction()
 
+# Headers of the standard library that most floors use, parsed once for all of them. Each source includes what it uses all
+# the same (tools/lint/includes.py).
+function(lci_floor_headers target)
+  if(NOT TARGET lci_floor_pch)
+    file(WRITE ${PROJECT_BINARY_DIR}/generated/lci_floor_pch.cpp "// Only its precompiled header is of use.\n")
+    add_library(lci_floor_pch OBJECT ${PROJECT_BINARY_DIR}/generated/lci_floor_pch.cpp)
+    target_link_libraries(lci_floor_pch PRIVATE lci_flags)
+    set_target_properties(lci_floor_pch PROPERTIES FOLDER lci)
+    target_precompile_headers(lci_floor_pch PRIVATE <algorithm> <array> <atomic> <chrono> <cstdint> <cstring> <exception>
+                              <functional> <map> <memory> <mutex> <new> <optional> <span> <stdexcept> <string> <string_view>
+                              <thread> <utility> <vector>)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM lci_floor_pch)
+endfunction()
+
 function(lci_floor name folder)
   set(rooms ${ARGN})
   if(NOT rooms)
@@ -90,6 +110,7 @@ function(lci_floor name folder)
   add_library(lci_${name} OBJECT ${sources} ${experimental})
   target_link_libraries(lci_${name} PRIVATE lci_flags)
   set_target_properties(lci_${name} PROPERTIES FOLDER lci)
+  lci_floor_headers(lci_${name})
   # All at once an optimised library is another one: a send has 18 instructions more, a receive 69.
   if(CMAKE_BUILD_TYPE STREQUAL Debug)
     lci_unity(lci_${name})
