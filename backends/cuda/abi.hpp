@@ -67,7 +67,8 @@ enum class device_attribute : int {
   handle_type_posix_file_descriptor_supported = 103,
   gpu_direct_rdma_supported = 116,
   can_use_64_bit_stream_mem_ops = 122,
-  dma_buf_supported = 124
+  dma_buf_supported = 124,
+  handle_type_fabric_supported = 128
 };
 
 enum class pointer_attribute : int {
@@ -96,6 +97,9 @@ enum class capture_mode : int { global = 0, thread_local_ = 1, relaxed = 2 };
 enum class capture_status : int { none = 0, active = 1, invalidated = 2 };
 enum class proc_address_status : int { success = 0, symbol_not_found = 1, version_too_low = 2 };
 enum class handle_type : int { none = 0, posix_file_descriptor = 1, fabric = 8 };
+constexpr handle_type operator|(handle_type a, handle_type b) noexcept {
+  return static_cast<handle_type>(static_cast<int>(a) | static_cast<int>(b));
+}
 enum class flush_target : int { current_context = 0 };
 enum class flush_scope : int { to_owner = 100, to_all_devices = 200 };
 enum class range_handle_type : int { dma_buf_fd = 1 };

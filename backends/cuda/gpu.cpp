@@ -43,6 +43,9 @@ gpu::gpu(driver& d, int ordinal) : driver_(d) {
   facts_.vmm_descriptors =
       has(call(), device_, abi::device_attribute::virtual_memory_management_supported) &&
       has(call(), device_, abi::device_attribute::handle_type_posix_file_descriptor_supported);
+  facts_.fabric_handles =
+      has(call(), device_, abi::device_attribute::virtual_memory_management_supported) &&
+      has(call(), device_, abi::device_attribute::handle_type_fabric_supported);
   facts_.dma_buf = call().mem_get_handle_for_address_range != nullptr &&
                    has(call(), device_, abi::device_attribute::dma_buf_supported);
   facts_.direct_rdma = has(call(), device_, abi::device_attribute::gpu_direct_rdma_supported);

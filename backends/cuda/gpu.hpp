@@ -23,6 +23,7 @@ struct gpu_facts {
   bool stream_writes = false;    // cuStreamWriteValue32 and 64
   bool stream_stores = false;    // cuStreamBatchMemOp: several of them in one call
   bool vmm_descriptors = false;  // VMM allocations can be passed on as file descriptors
+  bool fabric_handles = false;   // or as bytes; whether this process may is known when it tries
   bool dma_buf = false;
   bool direct_rdma = false;  // cards may read and write its memory at all
 };

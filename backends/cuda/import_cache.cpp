@@ -268,20 +268,24 @@ failure import_cache::map_legacy(const share_ticket& ticket, entry& to) noexcept
 failure import_cache::map_vmm(const share_ticket& ticket, const descriptor& fd,
                               entry& to) noexcept {
   const abi::functions& call = gpu_.call();
-  if (!gpu_.facts().vmm_descriptors)
+  // A descriptor that was fetched is the one of the two that needs no right of this process.
+  const bool by_fabric = ticket.way == share_way::vmm_fabric && !fd;
+  const auto as = by_fabric ? abi::handle_type::fabric : abi::handle_type::posix_file_descriptor;
+  if (!(by_fabric ? gpu_.facts().fabric_handles : gpu_.facts().vmm_descriptors))
     return {abi::result::not_supported, "cuMemImportFromShareableHandle"};
   abi::allocation_prop prop;
   std::size_t unit = 0;
-  failure error = describe_shareable(call, gpu_.facts().ordinal, prop, unit);
+  failure error = describe_shareable(call, gpu_.facts().ordinal, as, prop, unit);
   if (error) return error;
   // A size from a peer: refused rather than rounded beyond what addresses hold.
   if (unit == 0 || ticket.size > ~std::size_t{0} - unit)
     return {abi::result::invalid_value, "cuMemImportFromShareableHandle"};
   to.mapped_size = (ticket.size + unit - 1) / unit * unit;
   abi::allocation_handle handle = 0;
-  void* const os_handle = reinterpret_cast<void*>(static_cast<std::intptr_t>(fd.get()));
-  error = {call.mem_import_from_shareable_handle(&handle, os_handle,
-                                                 abi::handle_type::posix_file_descriptor),
+  abi::ipc_mem_handle of_fabric = ticket.handle;
+  void* const os_handle = by_fabric ? static_cast<void*>(&of_fabric)
+                                    : reinterpret_cast<void*>(static_cast<std::intptr_t>(fd.get()));
+  error = {call.mem_import_from_shareable_handle(&handle, os_handle, as),
            "cuMemImportFromShareableHandle"};
   if (error) return error;
   error = map_handle(call, handle, gpu_.facts().ordinal, to.mapped_size, who_, to.base);

@@ -26,6 +26,13 @@ struct held_import {
   }
 };
 
+std::string text_of(share_way way, bool has_descriptor) {
+  if (way == share_way::legacy_ipc) return "CUDA IPC";
+  if (way == share_way::vmm_descriptor) return "a descriptor of VMM memory";
+  return has_descriptor ? "a descriptor of VMM memory, or its fabric handle"
+                        : "a fabric handle of VMM memory";
+}
+
 std::string bytes_on(std::size_t size, int device) {
   return std::to_string(size) + " bytes on GPU " + std::to_string(device);
 }
@@ -37,22 +44,36 @@ memory_sharing::memory_sharing(driver& d, pointer_cache& pointers)
   d.require();
 }
 
+failure memory_sharing::create_handle(gpu& on, std::size_t size, abi::handle_type as, block& made,
+                                      abi::allocation_handle& handle) noexcept {
+  const abi::functions& call = on.call();
+  const gpu_facts& facts = on.facts();
+  abi::allocation_prop prop;
+  std::size_t unit = 0;
+  const failure error = describe_shareable(call, facts.ordinal, as, prop, unit);
+  if (error) return error;
+  if (unit == 0 || size > ~std::size_t{0} - unit)
+    return {abi::result::out_of_memory, "cuMemCreate"};
+  prop.flags.gpu_direct_rdma_capable = facts.direct_rdma ? 1 : 0;
+  made.mapped_size = (size + unit - 1) / unit * unit;
+  return {call.mem_create(&handle, made.mapped_size, &prop, 0), "cuMemCreate"};
+}
+
 failure memory_sharing::create_vmm(gpu& on, std::size_t size, block& made,
                                    abi::device_ptr& at) noexcept {
   const abi::functions& call = on.call();
   const gpu_facts& facts = on.facts();
   if (!facts.vmm_descriptors || call.mem_create == nullptr)
     return {abi::result::not_supported, "cuMemCreate"};
-  abi::allocation_prop prop;
-  std::size_t unit = 0;
-  failure error = describe_shareable(call, facts.ordinal, prop, unit);
-  if (error) return error;
-  if (unit == 0 || size > ~std::size_t{0} - unit)
-    return {abi::result::out_of_memory, "cuMemCreate"};
-  prop.flags.gpu_direct_rdma_capable = facts.direct_rdma ? 1 : 0;
-  made.mapped_size = (size + unit - 1) / unit * unit;
+  constexpr auto AS_DESCRIPTOR = abi::handle_type::posix_file_descriptor;
   abi::allocation_handle handle = 0;
-  error = {call.mem_create(&handle, made.mapped_size, &prop, 0), "cuMemCreate"};
+  failure error{abi::result::not_supported, "cuMemCreate"};
+  // The GPU can, but the driver asks for more: IMEX, which has to let this process in.
+  if (facts.fabric_handles)
+    error = create_handle(on, size, AS_DESCRIPTOR | abi::handle_type::fabric, made, handle);
+  made.has_fabric_handle = !error;
+  if (error && error.code != abi::result::out_of_memory)
+    error = create_handle(on, size, AS_DESCRIPTOR, made, handle);
   if (error) return error;
   error = map_handle(call, handle, facts.ordinal, made.mapped_size, vmm_access::every_gpu, at);
   // The mapping keeps the memory, and gives a handle of it when one is exported.
@@ -66,7 +87,7 @@ void* memory_sharing::allocate(std::size_t size, int device, std::string& how) {
   const std::string what = bytes_on(size, device);
   const context_scope scope(call, on.context());
   check(call, scope.entered(), "cuCtxPushCurrent", what);
-  block made{&on, 0};
+  block made{&on};
   abi::device_ptr at = 0;
   const failure error = create_vmm(on, size, made, at);
   if (error.code == abi::result::out_of_memory) check(call, error.code, error.call, what);
@@ -77,7 +98,8 @@ void* memory_sharing::allocate(std::size_t size, int device, std::string& how) {
   base::undo allocated([&]() noexcept { give_back(made, at); });
   how = "memory of GPU " + std::to_string(device) +
         (error ? ", cuMemAlloc with CUDA IPC (" + text_of(call, error, "VMM") + ")"
-               : ", VMM with a posix file descriptor");
+         : made.has_fabric_handle ? ", VMM with a posix file descriptor and a fabric handle"
+                                  : ", VMM with a posix file descriptor");
   const std::lock_guard lock(mutex_);
   blocks_[at] = made;
   allocated.keep();
@@ -117,6 +139,7 @@ mem::exported_range memory_sharing::export_range(const void* at, std::size_t siz
   exported made = cuda::export_range(gpus_, found.what, as_device(at), size);
   out.why_not = std::move(made.why_not);
   if (!out.why_not.empty()) return out;
+  add_fabric_handle(gpus_, found.what, made);
   const auto bytes = made.ticket.encode();
   static_assert(share_ticket::BYTES == mem::SHARE_TICKET_BYTES);
   out.ticket.assign(bytes.begin(), bytes.end());
@@ -124,7 +147,7 @@ mem::exported_range memory_sharing::export_range(const void* at, std::size_t siz
   out.memory_size = found.what.size;
   out.offset = as_device(at) - found.what.base;
   out.pci = gpus_.at(found.what.ordinal).facts().pci;
-  out.how = made.ticket.way == share_way::legacy_ipc ? "CUDA IPC" : "a descriptor of VMM memory";
+  out.how = text_of(made.ticket.way, static_cast<bool>(out.fd));
   return out;
 }
 
@@ -146,13 +169,21 @@ int memory_sharing::find_gpu(const std::string& pci) {
   return -1;
 }
 
+std::string memory_sharing::way_without_descriptor(std::span<const std::byte> ticket) const {
+  const auto known = share_ticket::decode(ticket);
+  if (!known || known->way == share_way::vmm_descriptor) return {};
+  return known->way == share_way::legacy_ipc ? "CUDA IPC" : "its fabric handle";
+}
+
 mem::mapped_memory memory_sharing::map(mem::share_request what, int& device, std::string& why_not) {
   why_not.clear();
   const auto ticket = share_ticket::decode(what.ticket);
   const bool is_inside = ticket && ticket->size == what.memory_size &&
                          what.offset <= ticket->size && what.size <= ticket->size - what.offset;
-  const bool wants_fd = ticket && ticket->way == share_way::vmm_descriptor;
-  if (!is_inside || wants_fd != static_cast<bool>(what.fd)) {
+  const bool has_fd = static_cast<bool>(what.fd);
+  const bool is_way = ticket && (ticket->way == share_way::vmm_fabric ||
+                                 has_fd == (ticket->way == share_way::vmm_descriptor));
+  if (!is_inside || !is_way) {
     why_not = "the owner has published a GPU range that is not inside its memory";
     return {};
   }

@@ -1,6 +1,7 @@
-// Buffers that processes share, on this driver: VMM allocations with posix file descriptors, CUDA
-// IPC where it has none, and the mappings of others' memory, one import_cache per GPU. Callers:
-// lci/share, through mem::memory_sharing. Threads: shared.
+// Buffers that processes share, on this driver: VMM allocations with posix file descriptors, and
+// fabric handles where there are, CUDA IPC where it has no descriptors, and the mappings of others'
+// memory, one import_cache per GPU. Callers: lci/share, through mem::memory_sharing. Threads:
+// shared.
 // Always true: a mapping ends with its last user, since a buffer that was freed must not keep its
 // owner's memory. Primary contexts that were needed are retained until the object is destroyed.
 #pragma once
@@ -27,6 +28,7 @@ class memory_sharing final : public mem::memory_sharing {
   void* allocate(std::size_t size, int device, std::string& how) override;
   void release(void* memory) noexcept override;
   mem::exported_range export_range(const void* at, std::size_t size) override;
+  std::string way_without_descriptor(std::span<const std::byte> ticket) const override;
   mem::mapped_memory map(mem::share_request what, int& device, std::string& why_not) override;
   void wait_for_device(int device) override;
   void flush_outside_writes(int device) override;
@@ -36,8 +38,11 @@ class memory_sharing final : public mem::memory_sharing {
   struct block {
     gpu* on = nullptr;
     std::size_t mapped_size = 0;  // 0: cuMemAlloc
+    bool has_fabric_handle = false;
   };
-  failure create_vmm(gpu& on, std::size_t size, block& made, abi::device_ptr& at) noexcept;
+  static failure create_vmm(gpu& on, std::size_t size, block& made, abi::device_ptr& at) noexcept;
+  static failure create_handle(gpu& on, std::size_t size, abi::handle_type as, block& made,
+                               abi::allocation_handle& handle) noexcept;
   static void give_back(const block& was, abi::device_ptr at) noexcept;
   import_cache& cache_of(int device);
   int find_gpu(const std::string& pci);

@@ -119,6 +119,7 @@ classified classify(const abi::functions* call, const void* pointer) noexcept {
   what.legacy_ipc = got.legacy_ipc != 0;
   what.fd_export =
       (got.handle_types & static_cast<unsigned>(abi::handle_type::posix_file_descriptor)) != 0;
+  what.fabric_export = (got.handle_types & static_cast<unsigned>(abi::handle_type::fabric)) != 0;
   what.ordinal = got.ordinal;
   what.base = got.base;
   what.size = got.size;

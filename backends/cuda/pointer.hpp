@@ -36,11 +36,12 @@ struct identity {
 
 struct allocation {
   allocation_kind kind = allocation_kind::host;
-  bool legacy_ipc = false;   // cuIpcGetMemHandle accepts it
-  bool fd_export = false;    // cuMemExportToShareableHandle gives a descriptor
-  int ordinal = -1;          // of the GPU; -1 for plain host memory
-  abi::device_ptr base = 0;  // of the allocation; for VMM of the mapping
-  std::size_t size = 0;      // bytes from base
+  bool legacy_ipc = false;     // cuIpcGetMemHandle accepts it
+  bool fd_export = false;      // cuMemExportToShareableHandle gives a descriptor
+  bool fabric_export = false;  // and a fabric handle
+  int ordinal = -1;            // of the GPU; -1 for plain host memory
+  abi::device_ptr base = 0;    // of the allocation; for VMM of the mapping
+  std::size_t size = 0;        // bytes from base
   identity id;
   abi::context context = nullptr;  // in which it was made; null for VMM and pools
 

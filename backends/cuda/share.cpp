@@ -42,22 +42,31 @@ exported export_legacy(gpu& g, const allocation& what, exported result) {
   return result;
 }
 
-exported export_vmm(gpu& g, const allocation& what, exported result) {
-  const abi::functions& call = g.call();
+// Of the VMM allocation behind it; `out` is what that kind of handle is.
+failure export_handle(const abi::functions& call, const allocation& what, abi::handle_type as,
+                      void* out) noexcept {
   abi::allocation_handle handle = 0;
   failure error{call.mem_retain_allocation_handle(
                     &handle, reinterpret_cast<void*>(static_cast<std::uintptr_t>(what.base))),
                 "cuMemRetainAllocationHandle"};
-  if (!error) {
+  if (error) return error;
+  error = {call.mem_export_to_shareable_handle(out, handle, as, 0), "cuMemExportToShareableHandle"};
+  // It was only for asking: a descriptor keeps the memory, and behind a fabric handle it is there
+  // as long as it is mapped somewhere.
+  log_teardown(call, call.mem_release(handle), "cuMemRelease");
+  return error;
+}
+
+exported export_vmm(gpu& g, const allocation& what, exported result) {
+  failure error;
+  if (result.ticket.way == share_way::vmm_fabric) {
+    error = export_handle(g.call(), what, abi::handle_type::fabric, &result.ticket.handle);
+  } else {
     int fd = -1;
-    error = {call.mem_export_to_shareable_handle(&fd, handle,
-                                                 abi::handle_type::posix_file_descriptor, 0),
-             "cuMemExportToShareableHandle"};
+    error = export_handle(g.call(), what, abi::handle_type::posix_file_descriptor, &fd);
     if (!error) result.fd.reset(fd);
-    // The descriptor keeps the memory; the handle was only for asking.
-    log_teardown(call, call.mem_release(handle), "cuMemRelease");
   }
-  if (error) return refuse(text_of(call, error, allocation_text(what, what.base, what.size)));
+  if (error) return refuse(text_of(g.call(), error, allocation_text(what, what.base, what.size)));
   return result;
 }
 
@@ -82,8 +91,7 @@ std::optional<share_ticket> share_ticket::decode(std::span<const std::byte> byte
   }
   share_ticket ticket;
   ticket.way = static_cast<share_way>(bytes[1]);
-  if (ticket.way != share_way::legacy_ipc && ticket.way != share_way::vmm_descriptor)
-    return std::nullopt;
+  if (ticket.way < share_way::legacy_ipc || ticket.way > share_way::vmm_fabric) return std::nullopt;
   ticket.base = number_at(bytes, BASE_AT);
   ticket.size = number_at(bytes, SIZE_AT);
   ticket.id = {number_at(bytes, BUFFER_AT), number_at(bytes, BLOCK_AT)};
@@ -101,10 +109,10 @@ share_way way_to_share(const allocation& what, std::string& why_not) {
       why_not = "this device memory has no CUDA IPC handle (it was imported from another process)";
       return share_way::none;
     case allocation_kind::vmm:
-      if (!what.fd_export) {
+      if (!what.fd_export && !what.fabric_export) {
         why_not =
-            "VMM memory has to be created with the handle type POSIX file descriptor to be "
-            "shared (cuMemCreate, requestedHandleTypes)";
+            "VMM memory has to be created with the handle type POSIX file descriptor, or fabric, "
+            "to be shared (cuMemCreate, requestedHandleTypes)";
         return share_way::none;
       }
       if (what.id.block_id == 0) {
@@ -113,7 +121,7 @@ share_way way_to_share(const allocation& what, std::string& why_not) {
             "VMM memory is not shared";
         return share_way::none;
       }
-      return share_way::vmm_descriptor;
+      return what.fd_export ? share_way::vmm_descriptor : share_way::vmm_fabric;
     case allocation_kind::pool:
       why_not = "stream-ordered memory (cudaMallocAsync) has no CUDA IPC handle";
       return share_way::none;
@@ -143,6 +151,17 @@ exported export_range(gpu_list& gpus, const allocation& what, abi::device_ptr at
   } catch (const backend_error& error) {
     return refuse(error.what());
   }
+}
+
+void add_fabric_handle(gpu_list& gpus, const allocation& what, exported& to) noexcept try {
+  if (to.ticket.way != share_way::vmm_descriptor || !what.fabric_export) return;
+  abi::ipc_mem_handle handle{};
+  gpu& g = gpus.at(what.ordinal);
+  if (export_handle(g.call(), what, abi::handle_type::fabric, &handle)) return;
+  to.ticket.handle = handle;
+  to.ticket.way = share_way::vmm_fabric;
+} catch (const std::exception&) {
+  return;  // the descriptor is there
 }
 
 }  // namespace lci::cuda

@@ -50,11 +50,11 @@ void unmap_handle(const abi::functions& call, abi::device_ptr base, std::size_t 
   log_teardown(call, call.mem_address_free(base, size), "cuMemAddressFree");
 }
 
-failure describe_shareable(const abi::functions& call, int ordinal, abi::allocation_prop& prop,
-                           std::size_t& unit) noexcept {
+failure describe_shareable(const abi::functions& call, int ordinal, abi::handle_type as,
+                           abi::allocation_prop& prop, std::size_t& unit) noexcept {
   prop = {};
   prop.type = abi::allocation_type::pinned;
-  prop.requested_handle_types = abi::handle_type::posix_file_descriptor;
+  prop.requested_handle_types = as;
   prop.where = {abi::location_type::gpu, ordinal};
   return {call.mem_get_allocation_granularity(&unit, &prop, abi::granularity::minimum),
           "cuMemGetAllocationGranularity"};

@@ -19,8 +19,8 @@ enum class vmm_access : std::uint8_t { one_gpu, every_gpu };
 failure map_handle(const abi::functions& call, abi::allocation_handle handle, int ordinal,
                    std::size_t size, vmm_access who, abi::device_ptr& base) noexcept;
 void unmap_handle(const abi::functions& call, abi::device_ptr base, std::size_t size) noexcept;
-// What an allocation on that GPU that can be passed on as a descriptor is; the unit of its size.
-failure describe_shareable(const abi::functions& call, int ordinal, abi::allocation_prop& prop,
-                           std::size_t& unit) noexcept;
+// What an allocation on that GPU that can be passed on in these ways is; the unit of its size.
+failure describe_shareable(const abi::functions& call, int ordinal, abi::handle_type as,
+                           abi::allocation_prop& prop, std::size_t& unit) noexcept;
 
 }  // namespace lci::cuda

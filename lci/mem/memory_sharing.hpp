@@ -59,6 +59,8 @@ class memory_sharing {
   virtual void* allocate(std::size_t size, int device, std::string& how) = 0;
   virtual void release(void* memory) noexcept = 0;
   virtual exported_range export_range(const void* at, std::size_t size) = 0;
+  // How map() works without the owner's descriptor: "CUDA IPC". Empty: it does not.
+  virtual std::string way_without_descriptor(std::span<const std::byte> ticket) const = 0;
   // The range, mapped; `device` is set. Empty: `why_not` is a sentence.
   virtual mapped_memory map(share_request what, int& device, std::string& why_not) = 0;
   // All work of this process on the GPU has ended. Throws backend_error.

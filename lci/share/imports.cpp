@@ -85,20 +85,23 @@ class imported_gpu final : public imported_memory {
     request.offset = h.offset;
     request.size = h.size;
     request.pci = text_of(h.pci);
-    const bool has_fd = h.memory_fd >= 0;
-    if (has_fd) request.fd = owner_->take_memory(h);
+    const std::string otherwise = gpus.way_without_descriptor(request.ticket);
+    std::string why_no_fd;
+    if (h.memory_fd >= 0) request.fd = take_descriptor(!otherwise.empty(), why_no_fd);
+    const bool has_fd = static_cast<bool>(request.fd);
     std::string why_not;
     mapped_ = gpus.map(std::move(request), device, why_not);
     if (!mapped_) {
       // What the owner freed meanwhile, the driver refuses in its own words.
       owner_->check(h);
-      throw buffer_error(buffer_fault::no_gpu, why_not);
+      throw buffer_error(buffer_fault::no_gpu,
+                         why_no_fd.empty() ? why_not : why_not + "; and " + why_no_fd);
     }
-    // CUDA IPC takes nothing out of the owner, so nothing else has shown that it is the same.
+    // Nothing was taken out of the owner, so nothing else has shown that it is the same.
     if (!has_fd) owner_->check_program(h);
     at = mapped_.at();
     how = "memory of GPU " + std::to_string(device) + " of " + owner_text(h) + ", " +
-          (has_fd ? "VMM, its descriptor by " + owner_->how() : std::string("by CUDA IPC"));
+          (has_fd ? "VMM, its descriptor by " + owner_->how() : "by " + otherwise);
   }
   ~imported_gpu() override {
     // The driver does not work in a child of fork().
@@ -106,6 +109,16 @@ class imported_gpu final : public imported_memory {
   }
 
  private:
+  // Empty, if it can be done without: the owner lets nobody take one.
+  base::descriptor take_descriptor(bool can_do_without, std::string& why_not) const {
+    try {
+      return owner_->take_memory(handle_);
+    } catch (const buffer_error& error) {
+      if (error.fault() != buffer_fault::unreachable || !can_do_without) throw;
+      why_not = error.what();
+      return {};
+    }
+  }
   template <std::size_t N>
   static std::string text_of(const std::array<char, N>& text) {
     return std::string(text.data(), strnlen(text.data(), N));

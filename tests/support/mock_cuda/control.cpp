@@ -116,7 +116,7 @@ void* control::allocate(mock_memory kind, std::size_t size, int gpu) {
   b.gpu = gpu;
   b.size = size;
   b.id = s.next_id++;
-  const bool vmm = kind == mock_memory::vmm || kind == mock_memory::vmm_without_export;
+  const bool vmm = is_vmm(kind);
   const bool on_host = kind == mock_memory::pinned || kind == mock_memory::managed;
   if (vmm && size % VMM_PAGE != 0) throw std::runtime_error("mock cuda: VMM wants 2 MiB pages");
   // Small allocations share a page with others, so they do not start at one.
@@ -129,7 +129,7 @@ void* control::allocate(mock_memory kind, std::size_t size, int gpu) {
   } else {
     b.memory = make_physical(b.reserved_size);
     b.memory->gpu = gpu;
-    b.memory->exportable = kind == mock_memory::vmm;
+    b.memory->handle_types = handle_types_of(kind);
   }
   s.blocks[b.base] = b;
   return reinterpret_cast<void*>(b.base);
@@ -149,7 +149,7 @@ void control::remap(void* memory) {
   block& b = s.blocks.at(reinterpret_cast<std::uintptr_t>(memory));
   b.memory = make_physical(b.size);
   b.memory->gpu = b.gpu;
-  b.memory->exportable = b.kind == mock_memory::vmm;
+  b.memory->handle_types = handle_types_of(b.kind);
 }
 
 void* control::reserve(std::size_t size) {

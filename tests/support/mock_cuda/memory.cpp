@@ -18,9 +18,7 @@ bool is_host(const block& b) {
   return b.kind == mock_memory::pinned || b.kind == mock_memory::gpu_only_host;
 }
 
-bool is_vmm(const block& b) {
-  return b.kind == mock_memory::vmm || b.kind == mock_memory::vmm_without_export;
-}
+bool is_mapped_vmm(const block& b) { return is_vmm(b.kind); }
 
 // What the attribute's type is in cuda.h, so that a wrong one at the caller's shows.
 template <class T>
@@ -39,7 +37,7 @@ result answer(const state& s, const block* b, pointer_attribute what, void* to) 
   const bool is_device = mapped && b->kind == mock_memory::device;
   switch (what) {
     case pointer_attribute::owner_context: {
-      const bool owned = mapped && !is_vmm(*b) && b->kind != mock_memory::pool;
+      const bool owned = mapped && !is_mapped_vmm(*b) && b->kind != mock_memory::pool;
       void* const owner = owned ? s.contexts[static_cast<std::size_t>(b->gpu)].get() : nullptr;
       put(to, owner);
       return result::success;
@@ -66,10 +64,10 @@ result answer(const state& s, const block* b, pointer_attribute what, void* to) 
       put(to, static_cast<unsigned>(is_device && b->use == block_use::user));
       break;
     case pointer_attribute::range_start_addr:
-      put(to, b == nullptr ? device_ptr{0} : is_vmm(*b) ? b->reserved : b->base);
+      put(to, b == nullptr ? device_ptr{0} : is_mapped_vmm(*b) ? b->reserved : b->base);
       break;
     case pointer_attribute::range_size:
-      put(to, b == nullptr ? std::size_t{0} : is_vmm(*b) ? b->reserved_size : b->size);
+      put(to, b == nullptr ? std::size_t{0} : is_mapped_vmm(*b) ? b->reserved_size : b->size);
       break;
     case pointer_attribute::mapped:
       put(to, static_cast<unsigned>(mapped));
@@ -78,7 +76,9 @@ result answer(const state& s, const block* b, pointer_attribute what, void* to) 
       put(to, static_cast<unsigned>(is_device || (mapped && b->kind == mock_memory::vmm)));
       break;
     case pointer_attribute::allowed_handle_types:
-      put(to, static_cast<unsigned>(mapped && b->kind == mock_memory::vmm));
+      put(to, mapped && is_mapped_vmm(*b)
+                  ? static_cast<unsigned>(handle_types_of(b->kind) | b->memory->handle_types)
+                  : 0u);
       break;
     case pointer_attribute::mempool_handle: {
       const bool pooled = mapped && b->kind == mock_memory::pool;

@@ -19,7 +19,16 @@
 
 namespace lci::test {
 
-enum class mock_memory { device, pinned, managed, pool, vmm, vmm_without_export, gpu_only_host };
+enum class mock_memory {
+  device,
+  pinned,
+  managed,
+  pool,
+  vmm,
+  vmm_fabric,  // with a fabric handle and no descriptor
+  vmm_without_export,
+  gpu_only_host
+};
 
 struct mock_config {
   int driver_version = 13000;
@@ -29,6 +38,8 @@ struct mock_config {
   bool peer_atomics = true;
   bool stream_writes = true;
   bool vmm_descriptors = true;
+  bool fabric_handles = false;
+  bool fabric_allowed = true;  // false: this process may neither make nor take them
   bool dma_buf = true;
   bool pcie_dma_buf = false;  // through PCIe too, as where cards have Data Direct
   bool direct_rdma = true;

@@ -126,6 +126,9 @@ result get_attribute(int* value, device_attribute what, device gpu) {
       case device_attribute::handle_type_posix_file_descriptor_supported:
         *value = s.config.vmm_descriptors ? 1 : 0;
         break;
+      case device_attribute::handle_type_fabric_supported:
+        *value = s.config.fabric_handles ? 1 : 0;
+        break;
       case device_attribute::can_use_64_bit_stream_mem_ops:
         *value = s.config.stream_writes ? 1 : 0;
         break;

@@ -1,5 +1,5 @@
-// Handles between processes: legacy IPC, VMM descriptors, dma-buf. Real descriptors of the memory
-// files, so that processes really share.
+// Handles between processes: legacy IPC, VMM descriptors and fabric handles, dma-buf. Real
+// descriptors of the memory files, so that processes really share.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -23,7 +23,7 @@ using cuda::abi::range_handle_type;
 using test::mock_memory;
 
 constexpr std::size_t GRANULARITY = std::size_t{2} << 20;
-constexpr std::uint64_t MAGIC = 0x6d6f636b2d697063;
+constexpr std::uint64_t MAGIC = 0x6d6f636b2d697063, FABRIC_MAGIC = 0x6d6f636b2d666162;
 
 // What the 64 bytes hold.
 struct ticket {
@@ -119,11 +119,16 @@ result create(allocation_handle* out, std::size_t size, const allocation_prop* p
                           prop->where.type == cuda::abi::location_type::gpu &&
                           prop->where.id >= 0 && prop->where.id < s.config.gpus;
     if (!is_known || size == 0 || size % GRANULARITY != 0) return result::invalid_value;
-    const bool exportable = prop->requested_handle_types == handle_type::posix_file_descriptor;
-    if (exportable && !s.config.vmm_descriptors) return result::not_supported;
+    const handle_type types = prop->requested_handle_types;
+    if (has(types, handle_type::posix_file_descriptor) && !s.config.vmm_descriptors)
+      return result::not_supported;
+    if (has(types, handle_type::fabric)) {
+      if (!s.config.fabric_handles) return result::not_supported;
+      if (!s.config.fabric_allowed) return result::not_permitted;
+    }
     const auto memory = make_physical(size);
     memory->gpu = prop->where.id;
-    memory->exportable = exportable;
+    memory->handle_types = types;
     *out = hold(s, memory);
     return result::success;
   });
@@ -132,9 +137,7 @@ result create(allocation_handle* out, std::size_t size, const allocation_prop* p
 result retain_handle(allocation_handle* out, void* at) {
   return guarded("cuMemRetainAllocationHandle", needs::started, [&](state& s) {
     const block* const b = s.find(reinterpret_cast<std::uintptr_t>(at));
-    if (b == nullptr || !b->memory ||
-        (b->kind != mock_memory::vmm && b->kind != mock_memory::vmm_without_export))
-      return result::invalid_value;
+    if (b == nullptr || !b->memory || !is_vmm(b->kind)) return result::invalid_value;
     *out = hold(s, b->memory);
     return result::success;
   });
@@ -143,18 +146,39 @@ result retain_handle(allocation_handle* out, void* at) {
 result export_handle(void* out, allocation_handle handle, handle_type type, unsigned long long) {
   return guarded("cuMemExportToShareableHandle", needs::started, [&](state& s) {
     const auto found = s.handles.find(handle);
-    if (found == s.handles.end() || type != handle_type::posix_file_descriptor)
+    if (found == s.handles.end() ||
+        (type != handle_type::posix_file_descriptor && type != handle_type::fabric))
       return result::invalid_value;
-    if (!found->second->exportable) return result::not_permitted;
-    const int fd = fcntl(found->second->fd, F_DUPFD_CLOEXEC, 0);
+    const physical& memory = *found->second;
+    if (!has(memory.handle_types, type)) return result::not_permitted;
+    if (type == handle_type::fabric) {
+      const ticket t{FABRIC_MAGIC, getpid(), memory.fd, memory.gpu, 0, memory.size, 0, 0, 0};
+      std::memset(out, 0, sizeof(ipc_mem_handle));
+      std::memcpy(out, &t, sizeof(t));
+      return result::success;
+    }
+    const int fd = fcntl(memory.fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) return result::operating_system;
     std::memcpy(out, &fd, sizeof(fd));
     return result::success;
   });
 }
 
+// Without anything of its process, as far as that lives.
+result import_fabric(state& s, allocation_handle* out, const void* os_handle) {
+  const ticket t = ticket_of(static_cast<const char*>(os_handle));
+  if (!s.config.fabric_handles || t.magic != FABRIC_MAGIC) return result::invalid_value;
+  if (!s.config.fabric_allowed) return result::not_permitted;
+  const std::string path = "/proc/" + std::to_string(t.pid) + "/fd/" + std::to_string(t.fd);
+  const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) return result::invalid_value;  // the owner has freed it or is gone
+  *out = hold(s, make_physical(t.size, fd));
+  return result::success;
+}
+
 result import_handle(allocation_handle* out, void* os_handle, handle_type type) {
   return guarded("cuMemImportFromShareableHandle", needs::started, [&](state& s) {
+    if (type == handle_type::fabric) return import_fabric(s, out, os_handle);
     if (type != handle_type::posix_file_descriptor) return result::invalid_value;
     const int given = static_cast<int>(reinterpret_cast<std::intptr_t>(os_handle));
     struct stat about {};

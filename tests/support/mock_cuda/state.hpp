@@ -31,6 +31,19 @@ struct context {
   bool used = false;  // was ever retained
 };
 
+inline bool is_vmm(test::mock_memory kind) {
+  return kind == test::mock_memory::vmm || kind == test::mock_memory::vmm_fabric ||
+         kind == test::mock_memory::vmm_without_export;
+}
+inline cuda::abi::handle_type handle_types_of(test::mock_memory kind) {
+  return kind == test::mock_memory::vmm          ? cuda::abi::handle_type::posix_file_descriptor
+         : kind == test::mock_memory::vmm_fabric ? cuda::abi::handle_type::fabric
+                                                 : cuda::abi::handle_type::none;
+}
+inline bool has(cuda::abi::handle_type all, cuda::abi::handle_type one) {
+  return (static_cast<int>(all) & static_cast<int>(one)) != 0;
+}
+
 // Physical memory: a memory file and our view of it.
 struct physical {
   int fd = -1;
@@ -38,7 +51,7 @@ struct physical {
   std::byte* view = nullptr;
   std::uint64_t block_id = 0;
   int gpu = 0;
-  bool exportable = false;
+  cuda::abi::handle_type handle_types = cuda::abi::handle_type::none;
   ~physical();
 };
 std::shared_ptr<physical> make_physical(std::size_t size, int fd = -1);

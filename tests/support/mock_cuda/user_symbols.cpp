@@ -93,7 +93,7 @@ LCI_MOCK_EXPORT result cuMemCreate(allocation_handle* out, std::size_t size,
                                    const allocation_prop* prop, unsigned long long) {
   return lci::mock::guarded("cuMemCreate", needs::started, [&](lci::mock::state& s) {
     auto memory = lci::mock::make_physical(size);
-    memory->exportable = prop->requested_handle_types == handle_type::posix_file_descriptor;
+    memory->handle_types = prop->requested_handle_types;
     memory->gpu = prop->where.id;
     *out = reinterpret_cast<std::uintptr_t>(memory.get());
     s.handles[*out] = std::move(memory);

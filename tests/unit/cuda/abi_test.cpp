@@ -220,6 +220,7 @@ SAME(of_device::handle_type_posix_file_descriptor_supported,
 SAME(of_device::gpu_direct_rdma_supported, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED);
 SAME(of_device::can_use_64_bit_stream_mem_ops, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
 SAME(of_device::dma_buf_supported, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED);
+SAME(of_device::handle_type_fabric_supported, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED);
 
 using p = abi::pointer_attribute;
 SAME(p::owner_context, CU_POINTER_ATTRIBUTE_CONTEXT);
@@ -250,6 +251,7 @@ SAME(abi::proc_address_status::symbol_not_found, CU_GET_PROC_ADDRESS_SYMBOL_NOT_
 SAME(abi::proc_address_status::version_too_low, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
 SAME(abi::handle_type::posix_file_descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 SAME(abi::handle_type::fabric, CU_MEM_HANDLE_TYPE_FABRIC);
+static_assert(sizeof(abi::ipc_mem_handle) == sizeof(CUmemFabricHandle));
 SAME(abi::range_handle_type::dma_buf_fd, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD);
 SAME(abi::granularity::minimum, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 SAME(abi::granularity::recommended, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);

@@ -56,6 +56,48 @@ TEST_F(memory_sharing_test, allocate__cuda_ipc_where_there_is_no_vmm) {
   sharing_->release(at);
 }
 
+TEST_F(memory_sharing_test, allocate__with_a_fabric_handle_where_there_is_one) {
+  restart({.fabric_handles = true});
+  void* const at = sharing_->allocate(MIB, 0, how_);
+  EXPECT_TRUE(has(how_, "descriptor and a fabric handle")) << how_;
+  mem::exported_range out = sharing_->export_range(at, MIB);
+  EXPECT_EQ(out.why_not, "");
+  EXPECT_TRUE(out.fd);
+  EXPECT_EQ(out.how, "a descriptor of VMM memory, or its fabric handle");
+  EXPECT_EQ(sharing_->way_without_descriptor(out.ticket), "its fabric handle");
+  // The driver gives it no more: the descriptor is enough.
+  mock().fail_nth("cuMemExportToShareableHandle", 2, abi::result::not_permitted);
+  out = sharing_->export_range(at, MIB);
+  EXPECT_TRUE(out.fd);
+  EXPECT_EQ(out.how, "a descriptor of VMM memory");
+  EXPECT_EQ(sharing_->way_without_descriptor(out.ticket), "");
+  sharing_->release(at);
+}
+
+TEST_F(memory_sharing_test, allocate__as_before_where_this_process_may_not_have_one) {
+  restart({.fabric_handles = true, .fabric_allowed = false});
+  void* const at = sharing_->allocate(MIB, 0, how_);
+  EXPECT_TRUE(how_.ends_with("VMM with a posix file descriptor")) << how_;
+  EXPECT_EQ(mock().count("cuMemCreate"), 2u);
+  const mem::exported_range out = sharing_->export_range(at, MIB);
+  EXPECT_EQ(out.how, "a descriptor of VMM memory");
+  sharing_->release(at);
+  mock().fail_nth("cuMemCreate", 1, abi::result::out_of_memory);
+  EXPECT_THROW(sharing_->allocate(MIB, 0, how_), backend_error);
+}
+
+// As expanding segments of an allocator that asks for nothing else.
+TEST_F(memory_sharing_test, export_range__of_memory_that_has_a_fabric_handle_only) {
+  restart({.fabric_handles = true});
+  void* const at = mock().allocate(memory_sharing_kind::vmm_fabric, 2 * MIB);
+  const mem::exported_range out = sharing_->export_range(at, 8);
+  EXPECT_EQ(out.why_not, "");
+  EXPECT_FALSE(out.fd);
+  EXPECT_EQ(out.how, "a fabric handle of VMM memory");
+  mock().fail_nth("cuMemExportToShareableHandle", 1, abi::result::not_permitted);
+  EXPECT_TRUE(has(sharing_->export_range(at, 8).why_not, "cuMemExportToShareableHandle failed"));
+}
+
 TEST_F(memory_sharing_test, allocate__every_gpu_with_peer_access_may_access_it) {
   void* const at = sharing_->allocate(MIB, 1, how_);
   EXPECT_TRUE(mock().has_access(at, 1));
@@ -201,14 +243,15 @@ class memory_sharing_pair_test : public two_processes {
           w.memory_size = out.memory_size;
           w.offset = out.offset;
           out.pci.copy(w.pci, sizeof(w.pci));
-          ASSERT_TRUE(
-              test::send_with_descriptor(fd, std::as_bytes(std::span(&w, 1)), out.fd.get()));
+          const bool is_fabric = here.way_without_descriptor(out.ticket) == "its fabric handle";
+          ASSERT_TRUE(test::send_with_descriptor(fd, std::as_bytes(std::span(&w, 1)),
+                                                 is_fabric ? -1 : out.fd.get()));
           char c = 0;
           ASSERT_EQ(::read(fd, &c, 1), 1);
           EXPECT_EQ(std::memcmp(mock().contents(at + 4096), some_bytes(4096, 3).data(), 4096), 0);
           here.release(at);
         },
-        [](int fd) {
+        [&config](int fd) {
           mock().start();
           wire_form w{};
           int got = -1;
@@ -225,7 +268,7 @@ class memory_sharing_pair_test : public two_processes {
             const mem::mapped_memory mapped = here.map(std::move(what), device, why_not);
             ASSERT_TRUE(mapped) << why_not;
             EXPECT_EQ(device, 1);
-            if (got >= 0) {
+            if (config.vmm_descriptors) {
               EXPECT_TRUE(mock().has_access(mapped.at(), 0));
               EXPECT_TRUE(mock().has_access(mapped.at(), 1));
             }
@@ -236,7 +279,8 @@ class memory_sharing_pair_test : public two_processes {
             EXPECT_EQ(copies->ended(1), 1u);
           }
           // Nothing unused is kept.
-          EXPECT_EQ(mock().count(got >= 0 ? "cuMemUnmap" : "cuIpcCloseMemHandle"), 1u);
+          EXPECT_EQ(mock().count(config.vmm_descriptors ? "cuMemUnmap" : "cuIpcCloseMemHandle"),
+                    1u);
           ASSERT_EQ(write(fd, "x", 1), 1);
         });
   }
@@ -245,6 +289,9 @@ class memory_sharing_pair_test : public two_processes {
 TEST_F(memory_sharing_pair_test, vmm__bytes_arrive_and_nothing_stays) { run_with({}); }
 TEST_F(memory_sharing_pair_test, cuda_ipc__bytes_arrive_and_nothing_stays) {
   run_with({.vmm_descriptors = false});
+}
+TEST_F(memory_sharing_pair_test, fabric_handle__bytes_arrive_and_nothing_stays) {
+  run_with({.fabric_handles = true});
 }
 
 }  // namespace

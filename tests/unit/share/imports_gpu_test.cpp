@@ -25,6 +25,14 @@ test::mock_cuda* mock() {
   return one;
 }
 
+// Before anything asks what the GPUs can: this process takes fabric handles.
+class with_fabric final : public testing::Environment {
+  void SetUp() override {
+    if (mock() != nullptr) mock()->reset({.fabric_handles = true});
+  }
+};
+const testing::Environment* const environment = testing::AddGlobalTestEnvironment(new with_fabric);
+
 std::byte* seen(const buffer& b) { return mock()->contents(b.data()); }
 
 // This program once more, which runs the owner below.
@@ -52,7 +60,7 @@ TEST(imports_gpu_test, DISABLED_owner_of_gpu_memory) {
   const talk t(std::atoi(std::getenv(SOCKET)));
   const std::string mode = std::getenv(MODE);
   ASSERT_NE(mock(), nullptr);
-  mock()->reset({.vmm_descriptors = mode != "ipc"});
+  mock()->reset({.vmm_descriptors = mode != "ipc", .fabric_handles = mode == "fabric"});
   buffer whole;
   if (mode == "wrapped") {
     mock()->start();
@@ -76,7 +84,7 @@ TEST(imports_gpu_test, DISABLED_owner_of_gpu_memory) {
   }
 }
 
-class imports_gpu_test : public testing::TestWithParam<const char*> {
+class of_another_program : public testing::Test {
  protected:
   void SetUp() override {
     if (mock() == nullptr || !gpu_available()) GTEST_SKIP() << "no mock driver";
@@ -91,6 +99,10 @@ class imports_gpu_test : public testing::TestWithParam<const char*> {
   // Fills it as a kernel would.
   static void write_last(const buffer& b, int value) { seen(b)[4095] = std::byte(value); }
 };
+
+class imports_gpu_test : public of_another_program,
+                         public testing::WithParamInterface<const char*> {};
+using imports_fabric_test = of_another_program;
 
 TEST_P(imports_gpu_test, import__shares_the_bytes_both_ways) {
   {
@@ -188,7 +200,65 @@ TEST_P(imports_gpu_test, import__of_another_driver) {
   EXPECT_EQ(fault_of([&] { buffer::import(h.encode()); }), buffer_fault::forged);
 }
 
-INSTANTIATE_TEST_SUITE_P(ways, imports_gpu_test, testing::Values("vmm", "ipc", "wrapped"),
+// No descriptor of the memory is given, the page that tells of the handle may be read.
+owner_calls calls_of_a_shut_owner(const handle& h) {
+  static int memory_fd = -1;
+  memory_fd = h.memory_fd;
+  owner_calls calls = system_owner_calls();
+  calls.fetch = [](int process, int number) {
+    if (number != memory_fd) return system_owner_calls().fetch(process, number);
+    errno = EPERM;
+    return -1;
+  };
+  return calls;
+}
+
+TEST_F(imports_fabric_test, import__by_the_fabric_handle_where_no_descriptor_is_given) {
+  {
+    owner_program owner("fabric");
+    const std::string bytes = owner.with().hear();
+    const owner_calls calls = calls_of_a_shut_owner(handle::decode(bytes));
+    imports all(calls);
+    std::size_t offset = 0, size = 0;
+    const auto memory = all.open(bytes, offset, size);
+    EXPECT_NE(memory->how.find("by its fabric handle"), std::string::npos) << memory->how;
+    EXPECT_EQ(mock()->contents(memory->at)[0], std::byte{7});
+    mock()->contents(memory->at)[4095] = std::byte{9};
+    owner.with().say("look");
+    EXPECT_EQ(owner.with().hear(), "9");
+  }
+  EXPECT_EQ(held(), 0u);
+}
+
+TEST_F(imports_fabric_test, import__says_both_reasons_where_the_driver_refuses_the_fabric_handle) {
+  owner_program owner("fabric");
+  const std::string bytes = owner.with().hear();
+  const owner_calls calls = calls_of_a_shut_owner(handle::decode(bytes));
+  imports all(calls);
+  std::size_t offset = 0, size = 0;
+  mock()->fail_nth("cuMemImportFromShareableHandle", 1, cuda::abi::result::not_permitted);
+  try {
+    all.open(bytes, offset, size);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const buffer_error& error) {
+    EXPECT_EQ(error.fault(), buffer_fault::no_gpu);
+    EXPECT_NE(std::string(error.what()).find("cuMemImportFromShareableHandle failed"),
+              std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("lets no process take"), std::string::npos);
+  }
+  EXPECT_EQ(held(), 0u);
+}
+
+TEST_F(imports_fabric_test, import__needs_the_descriptor_of_memory_without_a_fabric_handle) {
+  owner_program owner("vmm");
+  const std::string bytes = owner.with().hear();
+  const owner_calls calls = calls_of_a_shut_owner(handle::decode(bytes));
+  imports all(calls);
+  std::size_t offset = 0, size = 0;
+  EXPECT_EQ(fault_of([&] { all.open(bytes, offset, size); }), buffer_fault::unreachable);
+}
+
+INSTANTIATE_TEST_SUITE_P(ways, imports_gpu_test, testing::Values("vmm", "ipc", "wrapped", "fabric"),
                          [](const auto& one) { return std::string(one.param); });
 
 class own_gpu_buffer_test : public testing::Test {
