@@ -42,6 +42,7 @@ option(LCI_RACE_POINTS "Race points, where a test runs code of another thread; t
 option(LCI_UNITY "Compile several sources together: faster full builds, slower incremental builds" ON)
 set(LCI_TEST_CXX_FLAGS "" CACHE STRING "Additional compiler options for unit and contract tests")
 set(LCI_LONG_TEST_CXX_FLAGS "" CACHE STRING "The same for tests that take longer to run than to compile; empty: no other ones")
+set(LCI_TOOL_CXX_FLAGS "" CACHE STRING "The same for programs that do little themselves: lcrun, lci_info, examples")
 option(LCI_OPTIMIZE_FOR_NATIVE "Compile for this CPU (-march=native)" OFF)
 set(LCI_CACHE_LINE 64 CACHE STRING "Bytes in a cache line")
 
