@@ -12,8 +12,10 @@ namespace {
 
 class peer_maps_test : public two_processes {};
 
-TEST_F(peer_maps_test, map__both_ways_of_sharing_move_bytes_between_processes) {
-  for (const auto kind : {test::mock_memory::device, test::mock_memory::vmm}) {
+TEST_F(peer_maps_test, map__each_way_of_sharing_moves_bytes_between_processes) {
+  for (const auto kind :
+       {test::mock_memory::device, test::mock_memory::vmm, test::mock_memory::vmm_fabric}) {
+    mock().reset({.fabric_handles = true});
     const auto bytes = some_bytes(MIB / 2, 5);
     run_both(
         [&](int fd) {

@@ -43,6 +43,16 @@ TEST_F(share_test, vmm__descriptor_and_no_handle_left) {
   EXPECT_EQ(mock().count("cuMemRelease"), 1u);
 }
 
+TEST_F(share_test, vmm__fabric_handle_where_it_has_no_descriptor) {
+  mock().reset({.fabric_handles = true});
+  mock().start();
+  const exported out = share(mock().allocate(mocked::vmm_fabric, 2 * MIB), 0, 2 * MIB);
+  EXPECT_EQ(out.why_not, "");
+  EXPECT_EQ(out.ticket.way, share_way::vmm_fabric);
+  EXPECT_FALSE(out.fd);
+  EXPECT_EQ(mock().count("cuMemRelease"), 1u);
+}
+
 TEST_F(share_test, kinds_that_cannot__are_named) {
   for (const auto& [kind, name] :
        {std::pair{mocked::pool, "stream-ordered"}, std::pair{mocked::managed, "managed"},
@@ -99,8 +109,8 @@ TEST_F(share_test, ticket__what_does_not_parse_is_rejected) {
   const auto good = share(gpu_memory(MIB), 0, 8).ticket.encode();
   for (std::size_t length = 0; length < good.size(); ++length)
     EXPECT_FALSE(share_ticket::decode(std::span(good).first(length)));
-  for (const auto& [at, value] :
-       {std::pair{0, 2}, std::pair{1, 0}, std::pair{1, 9}, std::pair{2, 1}, std::pair{7, 1}}) {
+  for (const auto& [at, value] : {std::pair{0, 2}, std::pair{1, 0}, std::pair{1, 4},
+                                  std::pair{1, 9}, std::pair{2, 1}, std::pair{7, 1}}) {
     auto bad = good;
     bad[static_cast<std::size_t>(at)] = static_cast<std::byte>(value);
     EXPECT_FALSE(share_ticket::decode(bad)) << at << " " << value;
