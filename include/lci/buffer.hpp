@@ -102,7 +102,8 @@ class LCI_PUBLIC buffer {
   buffer& operator=(buffer&& other) noexcept;
 
   /// Makes memory that can be exported: of a GPU (VMM with posix file descriptors where the driver
-  /// has it, else cuMemAlloc with CUDA IPC), or of the host (a memory file). Zeroed on the host.
+  /// has it, with fabric handles too if it gives them, else cuMemAlloc with CUDA IPC), or of the
+  /// host (a memory file). Zeroed on the host.
   /// @param size    bytes, not 0
   /// @param device  the GPU by its number, or HOST
   /// @return the buffer
