@@ -68,12 +68,11 @@ failure memory_sharing::create_vmm(gpu& on, std::size_t size, block& made,
   constexpr auto AS_DESCRIPTOR = abi::handle_type::posix_file_descriptor;
   abi::allocation_handle handle = 0;
   failure error{abi::result::not_supported, "cuMemCreate"};
-  // The GPU can, but the driver asks for more: IMEX, which has to let this process in.
+  // The GPU can, but the driver asks for more: that IMEX lets this process in.
   if (facts.fabric_handles)
     error = create_handle(on, size, AS_DESCRIPTOR | abi::handle_type::fabric, made, handle);
   made.has_fabric_handle = !error;
-  if (error && error.code != abi::result::out_of_memory)
-    error = create_handle(on, size, AS_DESCRIPTOR, made, handle);
+  if (error) error = create_handle(on, size, AS_DESCRIPTOR, made, handle);
   if (error) return error;
   error = map_handle(call, handle, facts.ordinal, made.mapped_size, vmm_access::every_gpu, at);
   // The mapping keeps the memory, and gives a handle of it when one is exported.

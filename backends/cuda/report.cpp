@@ -33,8 +33,8 @@ std::vector<mem::way_report> ways_of(gpu_list& gpus, gpu& of, int count,
   }
   ways.push_back({"VMM memory of other processes",
                   unless(facts.vmm_descriptors, "this GPU passes no memory on as descriptors")});
-  ways.push_back(
-      {"the same by fabric handles", unless(facts.fabric_handles, "this GPU or driver has none")});
+  ways.push_back({"the same by fabric handles, if IMEX lets this process",
+                  unless(facts.fabric_handles, "this GPU or driver has none")});
   ways.push_back({"notification by the GPU itself",
                   unless(facts.stream_writes, "no 64-bit cuStreamWriteValue (CUDA 11.7)")});
   ways.push_back({"posts and waits in streams",

@@ -51,8 +51,7 @@ failure export_handle(const abi::functions& call, const allocation& what, abi::h
                 "cuMemRetainAllocationHandle"};
   if (error) return error;
   error = {call.mem_export_to_shareable_handle(out, handle, as, 0), "cuMemExportToShareableHandle"};
-  // It was only for asking: a descriptor keeps the memory, and behind a fabric handle it is there
-  // as long as it is mapped somewhere.
+  // It was only for asking: a descriptor keeps the memory. A fabric handle is not relied on to.
   log_teardown(call, call.mem_release(handle), "cuMemRelease");
   return error;
 }

@@ -93,12 +93,13 @@ class imported_gpu final : public imported_memory {
     mapped_ = gpus.map(std::move(request), device, why_not);
     if (!mapped_) {
       // What the owner freed meanwhile, the driver refuses in its own words.
-      owner_->check(h);
-      throw buffer_error(buffer_fault::no_gpu,
-                         why_no_fd.empty() ? why_not : why_not + "; and " + why_no_fd);
+      check_owner(has_fd);
+      if (why_no_fd.empty()) throw buffer_error(buffer_fault::no_gpu, why_not);
+      throw buffer_error(buffer_fault::unreachable, why_no_fd + "; and " + why_not);
     }
-    // Nothing was taken out of the owner, so nothing else has shown that it is the same.
-    if (!has_fd) owner_->check_program(h);
+    // A descriptor was compared as it was taken. Without, what was mapped may be what the owner
+    // made after it had freed this.
+    if (!has_fd) check_owner(has_fd);
     at = mapped_.at();
     how = "memory of GPU " + std::to_string(device) + " of " + owner_text(h) + ", " +
           (has_fd ? "VMM, its descriptor by " + owner_->how() : "by " + otherwise);
@@ -109,6 +110,11 @@ class imported_gpu final : public imported_memory {
   }
 
  private:
+  // That it stands by the handle, and is the one that was asked at first.
+  void check_owner(bool has_fd) const {
+    owner_->check(handle_);
+    if (!has_fd) owner_->check_program(handle_);
+  }
   // Empty, if it can be done without: the owner lets nobody take one.
   base::descriptor take_descriptor(bool can_do_without, std::string& why_not) const {
     try {

@@ -82,7 +82,7 @@ TEST_F(memory_sharing_test, allocate__as_before_where_this_process_may_not_have_
   const mem::exported_range out = sharing_->export_range(at, MIB);
   EXPECT_EQ(out.how, "a descriptor of VMM memory");
   sharing_->release(at);
-  mock().fail_nth("cuMemCreate", 1, abi::result::out_of_memory);
+  mock().fail_nth("cuMemCreate", 2, abi::result::out_of_memory);
   EXPECT_THROW(sharing_->allocate(MIB, 0, how_), backend_error);
 }
 

@@ -76,6 +76,10 @@ TEST(imports_gpu_test, DISABLED_owner_of_gpu_memory) {
   t.say(part.export_handle());
   for (std::string heard = t.hear(); !heard.empty(); heard = t.hear()) {
     if (heard == "look") t.say(std::to_string(static_cast<int>(seen(part)[4095])));
+    if (heard == "withdraw") {
+      part = buffer();
+      t.say("done");
+    }
     if (heard == "free") {
       part = buffer();
       t.say(whole.export_handle());
@@ -230,7 +234,7 @@ TEST_F(imports_fabric_test, import__by_the_fabric_handle_where_no_descriptor_is_
   EXPECT_EQ(held(), 0u);
 }
 
-TEST_F(imports_fabric_test, import__says_both_reasons_where_the_driver_refuses_the_fabric_handle) {
+TEST_F(imports_fabric_test, import__is_unreachable_where_the_driver_refuses_the_fabric_handle_too) {
   owner_program owner("fabric");
   const std::string bytes = owner.with().hear();
   const owner_calls calls = calls_of_a_shut_owner(handle::decode(bytes));
@@ -241,10 +245,34 @@ TEST_F(imports_fabric_test, import__says_both_reasons_where_the_driver_refuses_t
     all.open(bytes, offset, size);
     ADD_FAILURE() << "nothing was thrown";
   } catch (const buffer_error& error) {
-    EXPECT_EQ(error.fault(), buffer_fault::no_gpu);
+    EXPECT_EQ(error.fault(), buffer_fault::unreachable);
     EXPECT_NE(std::string(error.what()).find("cuMemImportFromShareableHandle failed"),
               std::string::npos);
     EXPECT_NE(std::string(error.what()).find("lets no process take"), std::string::npos);
+  }
+  EXPECT_EQ(held(), 0u);
+}
+
+// The memory is still there, so the driver maps it.
+TEST_F(imports_fabric_test, import__of_a_handle_that_is_withdrawn_before_the_driver_maps_it) {
+  static const owner_program* asked = nullptr;
+  static int memory_fd = -1;
+  {
+    owner_program owner("fabric");
+    const std::string bytes = owner.with().hear();
+    asked = &owner;
+    memory_fd = handle::decode(bytes).memory_fd;
+    owner_calls calls = system_owner_calls();
+    calls.fetch = [](int process, int number) {
+      if (number != memory_fd) return system_owner_calls().fetch(process, number);
+      asked->with().say("withdraw");
+      EXPECT_EQ(asked->with().hear(), "done");
+      errno = EPERM;
+      return -1;
+    };
+    imports all(calls);
+    std::size_t offset = 0, size = 0;
+    EXPECT_EQ(fault_of([&] { all.open(bytes, offset, size); }), buffer_fault::stale);
   }
   EXPECT_EQ(held(), 0u);
 }
