@@ -117,7 +117,7 @@ function(lci_floor name folder)
   else()
     set(most 6)
     if(name MATCHES "^(boot|cuda|proxy|runtime|share|transport)$")
-      set(most 12)  # no message passes through them, so it does not matter what is inlined there
+      set(most 12)  # no message between host buffers passes through them; cost_transport counts the rest
     endif()
     lci_unity(lci_${name} MOST ${most})
   endif()
