@@ -51,6 +51,12 @@ ticket ticket_of(const char* handle) {
   return t;
 }
 
+// The memory file that it names; -1: the owner has freed it or is gone.
+int open_at_owner(const ticket& t) {
+  const std::string path = "/proc/" + std::to_string(t.pid) + "/fd/" + std::to_string(t.fd);
+  return open(path.c_str(), O_RDWR | O_CLOEXEC);
+}
+
 // Of one process, under different names, with some addresses in common.
 bool overlap(const ticket& a, const ticket& b) {
   return a.pid == b.pid && a.base != b.base && a.base < b.base + b.size && b.base < a.base + a.size;
@@ -74,8 +80,7 @@ result ipc_open(device_ptr* out, ipc_mem_handle handle, unsigned flags) {
       if (b.use == block_use::ipc_import && overlap(ticket_of(b.handle.data()), t))
         return result::already_mapped;
     }
-    const std::string path = "/proc/" + std::to_string(t.pid) + "/fd/" + std::to_string(t.fd);
-    const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    const int fd = open_at_owner(t);
     if (fd < 0) return result::invalid_value;  // the owner has freed it or is gone
     block b;
     b.memory = make_physical(t.size + t.offset, fd);
@@ -169,8 +174,7 @@ result import_fabric(state& s, allocation_handle* out, const void* os_handle) {
   const ticket t = ticket_of(static_cast<const char*>(os_handle));
   if (!s.config.fabric_handles || t.magic != FABRIC_MAGIC) return result::invalid_value;
   if (!s.config.fabric_allowed) return result::not_permitted;
-  const std::string path = "/proc/" + std::to_string(t.pid) + "/fd/" + std::to_string(t.fd);
-  const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  const int fd = open_at_owner(t);
   if (fd < 0) return result::invalid_value;  // the owner has freed it or is gone
   *out = hold(s, make_physical(t.size, fd));
   return result::success;

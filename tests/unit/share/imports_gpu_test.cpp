@@ -205,12 +205,16 @@ TEST_P(imports_gpu_test, import__of_another_driver) {
 }
 
 // No descriptor of the memory is given, the page that tells of the handle may be read.
-owner_calls calls_of_a_shut_owner(const handle& h) {
+owner_calls calls_of_a_shut_owner(
+    const handle& h, void (*asked)() = [] {}) {
   static int memory_fd = -1;
+  static void (*when_asked)() = nullptr;
   memory_fd = h.memory_fd;
+  when_asked = asked;
   owner_calls calls = system_owner_calls();
   calls.fetch = [](int process, int number) {
     if (number != memory_fd) return system_owner_calls().fetch(process, number);
+    when_asked();
     errno = EPERM;
     return -1;
   };
@@ -256,20 +260,14 @@ TEST_F(imports_fabric_test, import__is_unreachable_where_the_driver_refuses_the_
 // The memory is still there, so the driver maps it.
 TEST_F(imports_fabric_test, import__of_a_handle_that_is_withdrawn_before_the_driver_maps_it) {
   static const owner_program* asked = nullptr;
-  static int memory_fd = -1;
   {
     owner_program owner("fabric");
     const std::string bytes = owner.with().hear();
     asked = &owner;
-    memory_fd = handle::decode(bytes).memory_fd;
-    owner_calls calls = system_owner_calls();
-    calls.fetch = [](int process, int number) {
-      if (number != memory_fd) return system_owner_calls().fetch(process, number);
+    const owner_calls calls = calls_of_a_shut_owner(handle::decode(bytes), [] {
       asked->with().say("withdraw");
       EXPECT_EQ(asked->with().hear(), "done");
-      errno = EPERM;
-      return -1;
-    };
+    });
     imports all(calls);
     std::size_t offset = 0, size = 0;
     EXPECT_EQ(fault_of([&] { all.open(bytes, offset, size); }), buffer_fault::stale);
