@@ -267,10 +267,6 @@ using lci_checked_atomic = lci::test::checked_atomic<T>;
 #undef cpu_relax
 #undef cpu_ticks
 #undef ticks_per_ms
-#ifdef LCI_CHECK_LOCKED_FORM
-#undef LCI_TSAN
-#define LCI_TSAN 1
-#endif
 namespace lci::base {
 inline void cpu_relax() noexcept { test::yield_step(); }
 inline std::uint64_t cpu_ticks() noexcept { return 1000; }

@@ -4,6 +4,7 @@
 // that a load may see. The checker is shown to notice when one of the edges that this rests on is
 // not there.
 #include "tests/interleavings/checker.hpp"
+#include "tests/interleavings/form.hpp"
 // The checker's words first.
 #include "lci/base/lock_bias.cpp"
 #include "tests/interleavings/thread_records.hpp"

@@ -4,6 +4,7 @@
 // So are visits that end out of order. The checker is shown to notice a visit that is announced too
 // late, and each missing edge.
 #include "tests/interleavings/checker.hpp"
+#include "tests/interleavings/form.hpp"
 // The checker's words first.
 #include "tests/interleavings/thread_records.hpp"
 

@@ -4,6 +4,7 @@
 // asks for, and random ones, with every value that a load may see. The checker is shown to notice
 // when one of the edges that this rests on is not there.
 #include "tests/interleavings/checker.hpp"
+#include "tests/interleavings/form.hpp"
 // The checker's words first. Its atomics are larger than those that processes share.
 #if defined(__x86_64__)
 #include <emmintrin.h>
