@@ -4,13 +4,14 @@
 #
 #   lci_find_nvcc(<out>)   nvcc, or empty. What is found stays as LCI_NVCC, which may be set by hand; to nothing, and
 #                          none is looked for.
-#   lci_embed_device_code(<target> <symbol> <source.cu> [FEW])
+#   lci_embed_device_code(<target> <symbol> <source.cu> [FEW] [NEVER_RUN])
 #       puts the compiled source into a target of the same folder, as
 #         extern const unsigned char <symbol>[];
 #         extern const unsigned long <symbol>_size;
 #       Machine code for each of LCI_CUDA_ARCH, and PTX of the last one for GPUs that come later. FEW, for tests, which
 #       are compiled more often than run: PTX of the first one, and machine code for Hopper alone, which takes three times as
 #       long as PTX; without LCI_USE_CUDA only the PTX, which shows that they compile, and of which a driver makes the rest.
+#       NEVER_RUN: it shows that it compiles, and is optimised no further than that takes.
 
 # Full path, also where the file itself is included from elsewhere.
 set(LCI_EMBED_SCRIPT ${CMAKE_CURRENT_LIST_DIR}/LciEmbed.cmake)
@@ -112,8 +113,11 @@ function(lci_embed_device_code target symbol source)
   if(NOT nvcc)
     message(FATAL_ERROR "lci: no nvcc to compile ${source} for ${target}")
   endif()
-  cmake_parse_arguments(PARSE_ARGV 3 arg "FEW" "" "")
+  cmake_parse_arguments(PARSE_ARGV 3 arg "FEW;NEVER_RUN" "" "")
   lci_nvcc_options(${nvcc} options "${arg_FEW}")
+  if(arg_NEVER_RUN)
+    list(APPEND options -Xcicc -O1)
+  endif()
   get_filename_component(source ${source} ABSOLUTE)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/device_code/${target})
   set(image ${folder}/${symbol}.fatbin)
