@@ -53,20 +53,8 @@ constexpr std::size_t chosen_from(bulk_stream::kind what) noexcept {
   return what == bulk_stream::kind::put ? way_chooser::FROM : 2 * way_chooser::FROM;
 }
 
-// Smaller gets are not worth a system call.
-constexpr std::size_t SMALL_GET = 1024;
-
-// Does it, and notes how long it took. A put through the lane takes its target as long again.
-template <class Post>
-errorcode_t time(copy_in_post& of, copy_in_post::way which, Post&& post) noexcept {
-  const std::uint64_t from = base::cpu_ticks();
-  const errorcode_t rc = post();
-  const std::uint64_t took = base::cpu_ticks() - from;
-  if (rc == errorcode_t::done) of.note(which, which == copy_in_post::way::post ? took : 2 * took);
-  // The kernel cannot copy such memory, or it is an error.
-  if (rc == errorcode_t::posted) of.start_again();
-  return rc;
-}
+// Smaller gets are not worth a system call, nor are puts of this size and less.
+constexpr std::size_t SMALL_GET = 1024, SMALL_PUT = 2048;
 
 // Is this operation of more than way_chooser::FROM bytes one that goes that way as a matter of
 // course? One less, then.
@@ -80,7 +68,7 @@ bool is_unmeasured(std::array<std::atomic<std::uint32_t>, N>& classes, std::size
   return n != 0;
 }
 
-// A put of 4 to 8 KiB with an immediate, between polls that are several times more frequent: its
+// A put of 2 to 8 KiB with an immediate, between polls that are several times more frequent: its
 // program waits for answers. Where such puts come one upon the other the lane has more bandwidth,
 // since the target shares the copying.
 bool is_waited_for(peer::spared& of, std::uint32_t polls) noexcept {
@@ -264,15 +252,19 @@ errorcode_t endpoint::rma(bulk_stream::kind what, const net::net_op& op) noexcep
   // the target, which copies the first while the next are on their way.
   const bool is_small_get = what == bulk_stream::kind::get && op.size >= SMALL_GET && !is_chosen;
   const bool is_medium_put =
-      what == bulk_stream::kind::put_imm && has_lane && op.size > way_chooser::FROM && !is_chosen;
-  copy_in_post* timed = nullptr;  // if the target copies
+      what == bulk_stream::kind::put_imm && has_lane && op.size > SMALL_PUT && !is_chosen;
+  bool is_timed = false;  // a get that goes to the target
   if ((is_small_get || is_medium_put) && kernel && config.shm_single_copy_min == 0) {
     copy_in_post& small = who->unmeasured.in_post_of(is_small_get, op.size);
-    const auto way_of_it = small.pick(is_small_get ? !flow_.is_busy() && gets_.is_empty()
-                                                   : is_waited_for(who->unmeasured, flow_.polls()));
-    if (way_of_it == copy_in_post::way::post && !has_open_puts())
-      return time(small, way_of_it, [&] { return copy_now(what, *who, op, true); });
-    if (way_of_it == copy_in_post::way::target_timed) timed = &small;
+    const auto picked = is_small_get
+                            ? small.pick(!flow_.is_busy() && gets_.is_empty())
+                            : small.pick_in_turn(is_waited_for(who->unmeasured, flow_.polls()),
+                                                 [] { return base::cpu_ticks(); });
+    if (copy_in_post::is_in_post(picked)) {
+      if (!has_open_puts()) return copy_small(what, *who, op, small, picked);
+      small.forget_last();
+    }
+    is_timed = is_small_get && picked == copy_in_post::way::target_timed;
   }
   // A lane promises order and not that the data is there, and order only while it is the only one.
   const bool may_lag = what != bulk_stream::kind::get &&
@@ -287,14 +279,11 @@ errorcode_t endpoint::rma(bulk_stream::kind what, const net::net_op& op) noexcep
   const bool is_sample = is_chosen && kernel && what == bulk_stream::kind::put_imm &&
                          !is_unmeasured(who->unmeasured.by_lane, op.size);
   const bool fits_lane = in_lane && op.size <= bulk_stream::PIECE;
-  if (fits_lane && !is_sample) {
-    if (timed == nullptr) return put_in_packet(what, op);
-    return time(*timed, copy_in_post::way::target, [&] { return put_in_packet(what, op); });
-  }
+  if (fits_lane && !is_sample) return put_in_packet(what, op);
   if (what == bulk_stream::kind::get && !is_chosen && !flow_.is_busy() &&
-      gets_.post(op, out_, timed != nullptr))
+      gets_.post(op, out_, is_timed))
     return errorcode_t::posted;
-  const by caller = is_small_get && timed != nullptr ? by::caller_timed : by::caller;
+  const by caller = is_timed ? by::caller_timed : by::caller;
   return flow_.post(what, op, way, is_chosen ? by::chooser : caller,
                     {.pipeline = fits_lane, .kernel = may_be_at_once});
 }
@@ -359,6 +348,18 @@ errorcode_t endpoint::put_in_packet(bulk_stream::kind what, const net::net_op& o
   lane->publish({has_imm ? op.imm : 0, sizeof(r), slot_kind::put_packet,
                  has_imm ? HAS_IMM : std::uint8_t{0}});
   return errorcode_t::done;
+}
+
+// A put that is timed is so until the next one (copy_in_post::pick_in_turn()).
+errorcode_t endpoint::copy_small(bulk_stream::kind what, peer& who, const net::net_op& op,
+                                 copy_in_post& choice, copy_in_post::way picked) noexcept {
+  const bool is_timed = what == bulk_stream::kind::get && picked == copy_in_post::way::post_timed;
+  const std::uint64_t from = is_timed ? base::cpu_ticks() : 0;
+  const errorcode_t rc = copy_now(what, who, op, true);
+  if (is_timed && rc == errorcode_t::done) choice.note(picked, base::cpu_ticks() - from);
+  // The kernel cannot copy such memory, or it is an error.
+  if (rc == errorcode_t::posted) choice.start_again();
+  return rc;
 }
 
 errorcode_t endpoint::copy_now(bulk_stream::kind what, peer& who, const net::net_op& op,

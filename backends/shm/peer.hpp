@@ -56,11 +56,11 @@ struct peer {
   struct alignas(base::CACHE_LINE) spared {
     std::array<std::atomic<std::uint32_t>, way_chooser::ONE_PIECE> by_lane{};
     std::array<std::array<std::atomic<std::uint32_t>, way_chooser::AT_ONCE>, 2> by_kernel{};
-    // Smaller ones: gets of up to 1, 2, 4 and 8 KiB, and puts of up to 8.
-    std::array<copy_in_post, 5> in_post;
+    // Smaller ones: gets of up to 1, 2, 4 and 8 KiB, and puts of up to 4 and 8.
+    std::array<copy_in_post, 6> in_post;
     copy_in_post& in_post_of(bool is_get, std::size_t size) noexcept {
       const auto number = static_cast<std::size_t>(std::bit_width((size - 1) / 1024));
-      return in_post[is_get ? std::min<std::size_t>(number, 3) : 4];
+      return in_post[is_get ? std::min<std::size_t>(number, 3) : number <= 2 ? 4 : 5];
     }
     std::atomic<std::uint32_t> polls_at_put{0};  // when the last such put was posted
   };
