@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "lci/base/copy.hpp"
+
 namespace lci::shm {
 
 // A word that is put may be a signal that threads and kernels poll: it is one store, seen behind
@@ -25,7 +27,7 @@ inline void land(void* to, const std::byte* from, std::size_t size) noexcept {
     // edge gpu.signal, likewise.
     std::atomic_ref(*static_cast<std::uint32_t*>(to)).store(word, std::memory_order_release);
   } else {
-    std::memcpy(to, from, size);
+    base::copy_small(to, from, size);
   }
 }
 

@@ -15,13 +15,26 @@ namespace lci::base {
 // Up to so many bytes copy_small() calls nothing.
 inline constexpr std::size_t COPIED_WITHOUT_CALL = 32;
 
+// 33 bytes to what a slot of the shared-memory lanes holds, in pieces of 16. memcpy() takes them
+// with loads and stores of 32 or 64 bytes, most of which cross from one line to the next. Where
+// another core has just written one of the two, or polls it, both have to be there at once: of a
+// put of 48 bytes that was 200 of 540 ns (docs/decisions/0070-lines-of-a-slot.md).
+inline constexpr std::size_t COPIED_IN_PIECES = 128;
+[[gnu::noinline]] inline void copy_in_pieces(std::byte* to, const std::byte* from,
+                                             std::size_t size) noexcept {
+  for (std::size_t i = 0; i + 16 <= size; i += 16) std::memcpy(to + i, from + i, 16);
+  std::memcpy(to + size - 16, from + size - 16, 16);  // overlaps the one before
+}
+
 inline void copy_small(void* to, const void* from, std::size_t size) noexcept {
   auto* t = static_cast<std::byte*>(to);
   const auto* f = static_cast<const std::byte*>(from);
   if (size == 8) {
     std::memcpy(t, f, 8);
-  } else if (size > COPIED_WITHOUT_CALL) {
+  } else if (size > COPIED_IN_PIECES) {
     std::memcpy(t, f, size);
+  } else if (size > COPIED_WITHOUT_CALL) {
+    copy_in_pieces(t, f, size);
   } else if (size >= 16) {
     std::memcpy(t, f, 16);
     std::memcpy(t + size - 16, f + size - 16, 16);  // the two halves overlap unless size is 32

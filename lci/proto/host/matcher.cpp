@@ -97,7 +97,7 @@ inline bool is_ready_for(const receive& to, std::size_t size) noexcept {
 
 [[gnu::noinline]] net::verdict complete_large(host_context& host, receive& to,
                                               const std::byte* data) noexcept {
-  std::memcpy(to.user.status.buffer, data, to.user.status.size);
+  base::copy_small(to.user.status.buffer, data, to.user.status.size);
   return conclude_anyhow(host, to);
 }
 

@@ -10,11 +10,12 @@ namespace lci::base {
 namespace {
 
 TEST(copy_small, every_size__copies_just_that_much) {
-  const std::string from(130, 'x');
-  for (std::size_t size = 0; size <= 128; ++size) {
-    std::string to(130, '.');
-    copy_small(to.data(), from.data(), size);
-    EXPECT_EQ(to, std::string(size, 'x') + std::string(130 - size, '.')) << size;
+  std::string from(COPIED_IN_PIECES + 20, 0);
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<char>(i);
+  for (std::size_t size = 0; size <= COPIED_IN_PIECES + 17; ++size) {
+    std::string to(from.size(), '.');
+    copy_small(to.data() + 1, from.data() + 2, size);
+    EXPECT_EQ(to, '.' + from.substr(2, size) + std::string(from.size() - size - 1, '.')) << size;
   }
 }
 
