@@ -23,7 +23,7 @@ inline errorcode_t write_message(tx_lane& lane, std::uint32_t imm, const void* h
   copy_small(s.data + head_size, payload, size);
   lane.publish(position, s,
                {imm, static_cast<std::uint16_t>(head_size + size), slot_kind::message, 0});
-  lane.prefetch_behind(position);
+  lane.prefetch_behind(position, head_size + size);
   return errorcode_t::done;
 }
 
@@ -37,7 +37,7 @@ inline void write_put(tx_lane& lane, const put_record& where, const void* data, 
   lane.publish(position, s,
                {imm != nullptr ? *imm : 0, static_cast<std::uint16_t>(sizeof(where) + size),
                 slot_kind::put, imm != nullptr ? HAS_IMM : std::uint8_t{0}});
-  lane.prefetch_behind(position);
+  lane.prefetch_behind(position, sizeof(where) + size);
 }
 
 // Bytes from which the kernel copies, if the program says so; else the way of larger messages is
@@ -261,7 +261,7 @@ errorcode_t endpoint::rma(bulk_stream::kind what, const net::net_op& op) noexcep
                             : small.pick_in_turn(is_waited_for(who->unmeasured, flow_.polls()),
                                                  [] { return base::cpu_ticks(); });
     if (copy_in_post::is_in_post(picked)) {
-      if (!has_open_puts()) return copy_small(what, *who, op, small, picked);
+      if (!has_open_puts()) return copy_measured(what, *who, op, small, picked);
       small.forget_last();
     }
     is_timed = is_small_get && picked == copy_in_post::way::target_timed;
@@ -351,8 +351,8 @@ errorcode_t endpoint::put_in_packet(bulk_stream::kind what, const net::net_op& o
 }
 
 // A put that is timed is so until the next one (copy_in_post::pick_in_turn()).
-errorcode_t endpoint::copy_small(bulk_stream::kind what, peer& who, const net::net_op& op,
-                                 copy_in_post& choice, copy_in_post::way picked) noexcept {
+errorcode_t endpoint::copy_measured(bulk_stream::kind what, peer& who, const net::net_op& op,
+                                    copy_in_post& choice, copy_in_post::way picked) noexcept {
   const bool is_timed = what == bulk_stream::kind::get && picked == copy_in_post::way::post_timed;
   const std::uint64_t from = is_timed ? base::cpu_ticks() : 0;
   const errorcode_t rc = copy_now(what, who, op, true);

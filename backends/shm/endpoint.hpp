@@ -41,8 +41,8 @@ class endpoint final : public net::endpoint {
   // is_chosen: it may go another way, if that one does not work.
   errorcode_t copy_now(bulk_stream::kind what, peer& who, const net::net_op& op,
                        bool is_chosen) noexcept;
-  errorcode_t copy_small(bulk_stream::kind what, peer& who, const net::net_op& op,
-                         copy_in_post& choice, copy_in_post::way picked) noexcept;
+  errorcode_t copy_measured(bulk_stream::kind what, peer& who, const net::net_op& op,
+                            copy_in_post& choice, copy_in_post::way picked) noexcept;
   errorcode_t post_immediate(const net::net_op& op) noexcept;
 
   connections& peers_;

@@ -75,14 +75,20 @@ struct tx_lane {
     s.header.store(header.pack() | lap_bit(position), std::memory_order_release);
     move_on(position + 1);
   }
-  // Behind a small message, if the thread has hardly polled since the one before: it is likely to
-  // write more of them, and fetches the line of a later one. Not one that the consumer may still
-  // have to read; and not in an exchange, where the line would only be taken away once more.
-  void prefetch_behind(std::uint32_t position) noexcept {
-    const std::uint32_t polls = detail::polls_tls, later = position + PREFETCHED;
-    if (polls - polls_at_post <= POLLS_IN_STREAM && later - seen < LANE_SLOTS)
-      base::prefetch_for_write(&at(later));
+  // Behind a small message of so many bytes: fetches lines of a later one. The first line, if the
+  // thread has hardly polled since the one before: it is likely to write more of them. Not in an
+  // exchange, where that line would only be taken away once more by the consumer that polls it. The
+  // second line, if this message had one: nobody polls that, and while stores wait for it the
+  // consumer takes the first line away from those behind them. None that the consumer may still
+  // have to read.
+  void prefetch_behind(std::uint32_t position, std::size_t size) noexcept {
+    const std::uint32_t polls = detail::polls_tls;
+    const bool is_stream = polls - polls_at_post <= POLLS_IN_STREAM;
+    const std::uint32_t later = position + (is_stream ? PREFETCHED : 1);
     polls_at_post = polls;
+    if (later - seen >= LANE_SLOTS) return;
+    if (is_stream) base::prefetch_for_write(&at(later));
+    if (size > FIRST_LINE_DATA) base::prefetch_for_write(at(later).data + FIRST_LINE_DATA);
   }
   // From 2 to 8 there is little difference; none, or 16, halves the rate of a stream.
   static constexpr std::uint32_t PREFETCHED = 4;

@@ -92,6 +92,8 @@ struct alignas(SLOT_SIZE) slot {
   std::byte data[SLOT_DATA];
 };
 static_assert(sizeof(slot) == SLOT_SIZE && SLOT_DATA == 120);
+// Bytes of a message beside the header, in the line that the receiver polls.
+inline constexpr std::size_t FIRST_LINE_DATA = base::CACHE_LINE - sizeof(std::uint64_t);
 inline constexpr std::size_t LANE_SIZE = LANE_SLOTS * sizeof(slot);
 inline constexpr std::size_t LANE_ALIGN = 4096;
 static_assert(LANE_SLOTS < LANE_ALIGN);
