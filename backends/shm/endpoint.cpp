@@ -328,7 +328,7 @@ errorcode_t endpoint::put_in_packet(bulk_stream::kind what, const net::net_op& o
   if (const errorcode_t rc = out_.acquire(op.rank, lane); rc != errorcode_t::done) return rc;
   mem::packet* p = peers_.chunks().get();
   if (p == nullptr) return errorcode_t::retry_nopacket;
-  std::memcpy(p->payload(), op.buffer, op.size);
+  base::copy_small(p->payload(), op.buffer, op.size);
   p->length = static_cast<std::uint32_t>(op.size);
   const bool is_begun = out_.begin_put(op.rank, *lane);
   p->state.store(mem::packet_state::lent, std::memory_order_relaxed);

@@ -15,11 +15,11 @@ namespace lci::base {
 // Up to so many bytes copy_small() calls nothing.
 inline constexpr std::size_t COPIED_WITHOUT_CALL = 32;
 
-// 33 bytes to what a slot of the shared-memory lanes holds, in pieces of 16. memcpy() takes them
-// with loads and stores of 32 or 64 bytes, most of which cross from one line to the next. Where
-// another core has just written one of the two, or polls it, both have to be there at once: of a
-// put of 48 bytes that was 200 of 540 ns (docs/decisions/0070-lines-of-a-slot.md).
-inline constexpr std::size_t COPIED_IN_PIECES = 128;
+// Larger ones go in pieces of 16 bytes where another core has just read what is written, or written
+// what is read. memcpy() takes 32 or 64 bytes at a time, which crosses from one line to the next
+// and then waits for both: of a put of 48 bytes 200 of 540 ns; and larger ones by `rep movsb`, to
+// whose first line it takes longer (docs/decisions/0070-lines-of-a-slot.md).
+inline constexpr std::size_t COPIED_IN_PIECES = 2048;
 [[gnu::noinline]] inline void copy_in_pieces(std::byte* to, const std::byte* from,
                                              std::size_t size) noexcept {
   for (std::size_t i = 0; i + 16 <= size; i += 16) std::memcpy(to + i, from + i, 16);

@@ -10,13 +10,15 @@ namespace lci::base {
 namespace {
 
 TEST(copy_small, every_size__copies_just_that_much) {
-  std::string from(COPIED_IN_PIECES + 20, 0);
-  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<char>(i);
-  for (std::size_t size = 0; size <= COPIED_IN_PIECES + 17; ++size) {
-    std::string to(from.size(), '.');
+  std::string from(COPIED_IN_PIECES + 40, 0);
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<char>(i * 7 + (i >> 8));
+  const auto check = [&](std::size_t size) {
+    std::string to(size + 2, '.');
     copy_small(to.data() + 1, from.data() + 2, size);
-    EXPECT_EQ(to, '.' + from.substr(2, size) + std::string(from.size() - size - 1, '.')) << size;
-  }
+    ASSERT_EQ(to, '.' + from.substr(2, size) + '.') << size;
+  };
+  for (std::size_t size = 0; size <= 300; ++size) check(size);
+  for (std::size_t size = COPIED_IN_PIECES - 20; size <= COPIED_IN_PIECES + 20; ++size) check(size);
 }
 
 TEST(store_pair, two_words__in_order_at_any_address) {
