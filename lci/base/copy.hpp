@@ -17,12 +17,19 @@ inline constexpr std::size_t COPIED_WITHOUT_CALL = 32;
 
 // Larger ones go in pieces of 16 bytes where another core has just read what is written, or written
 // what is read. memcpy() takes 32 or 64 bytes at a time, which crosses from one line to the next
-// and then waits for both: of a put of 48 bytes 200 of 540 ns; and larger ones by `rep movsb`, to
-// whose first line it takes longer (docs/decisions/0070-lines-of-a-slot.md).
-inline constexpr std::size_t COPIED_IN_PIECES = 2048;
+// and then waits for both: of a put of 48 bytes 200 of 540 ns. From 1 KiB on it depends on the
+// processor (docs/decisions/0070-lines-of-a-slot.md).
+inline constexpr std::size_t COPIED_IN_PIECES = 512;
 [[gnu::noinline]] inline void copy_in_pieces(std::byte* to, const std::byte* from,
                                              std::size_t size) noexcept {
-  for (std::size_t i = 0; i + 16 <= size; i += 16) std::memcpy(to + i, from + i, 16);
+  std::size_t i = 0;
+  for (; i + 64 <= size; i += 64) {
+    std::memcpy(to + i, from + i, 16);
+    std::memcpy(to + i + 16, from + i + 16, 16);
+    std::memcpy(to + i + 32, from + i + 32, 16);
+    std::memcpy(to + i + 48, from + i + 48, 16);
+  }
+  for (; i + 16 <= size; i += 16) std::memcpy(to + i, from + i, 16);
   std::memcpy(to + size - 16, from + size - 16, 16);  // overlaps the one before
 }
 
