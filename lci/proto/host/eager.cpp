@@ -42,15 +42,7 @@ void copy_message(const outgoing& out, std::byte* to) noexcept {
     const auto head = wire::extended_head::of(out.rcomp, out.tag);
     std::memcpy(to, &head, sizeof(head));
   }
-  if (out.size == 0) return;
-  std::byte* const at = to + out.head_size();
-  // What goes to a receive is all read as soon as it is there; of what a handler looks at the
-  // copy is faster by memcpy() (docs/decisions/0070-lines-of-a-slot.md).
-  if (out.rcomp < out.shared().rcomps.end_of_engines()) {
-    base::copy_small(at, out.buffer, out.size);
-  } else {
-    std::memcpy(at, out.buffer, out.size);
-  }
+  if (out.size != 0) base::copy_small(to + out.head_size(), out.buffer, out.size);
 }
 
 // The caller wants no retry: what the network refuses is kept, as a copy or in the packet it is in.
