@@ -93,7 +93,7 @@ bool bulk_stream::issue_piece(flow& f, stream& s, tx_lane& lane, const std::byte
   const bool is_last = s.issued + size == s.size;
   chunk_record r;
   r.where = {s.there.region_slot, s.there.region_generation, s.there.offset + s.issued};
-  r.packet = peers_.arena().offset_of(p);
+  r.data = peers_.arena().offset_of(p);
   r.size = static_cast<std::uint32_t>(size);
   std::memcpy(lane.next().data, &r, sizeof(r));
   slot_header h{0, sizeof(r), slot_kind::put_packet, 0};

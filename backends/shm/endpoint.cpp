@@ -279,7 +279,10 @@ errorcode_t endpoint::rma(bulk_stream::kind what, const net::net_op& op) noexcep
   const bool is_sample = is_chosen && kernel && what == bulk_stream::kind::put_imm &&
                          !is_unmeasured(who->unmeasured.by_lane, op.size);
   const bool fits_lane = in_lane && op.size <= bulk_stream::PIECE;
-  if (fits_lane && !is_sample) return put_in_packet(what, op);
+  if (fits_lane && !is_sample) {
+    const errorcode_t rc = put_in_ring(what, op);
+    if (rc != errorcode_t::retry_nopacket) return rc;
+  }
   if (what == bulk_stream::kind::get && !is_chosen && !flow_.is_busy() &&
       gets_.post(op, out_, is_timed))
     return errorcode_t::posted;
@@ -314,38 +317,35 @@ errorcode_t endpoint::post_immediate(const net::net_op& op) noexcept {
 
 errorcode_t endpoint::put_in_slot(bulk_stream::kind what, const net::net_op& op) noexcept {
   outbox::hold lane;
-  if (const errorcode_t rc = out_.acquire(op.rank, lane); rc != errorcode_t::done) return rc;
-  // A second lane is being opened: next time this goes another way.
-  if (!out_.begin_put(op.rank, *lane)) [[unlikely]]
-    return errorcode_t::retry_lock;
+  if (const errorcode_t rc = out_.acquire_for_put(op.rank, lane); rc != errorcode_t::done)
+    return rc;
   write_put(*lane, {op.remote.slot, op.remote.generation, op.remote_offset}, op.buffer, op.size,
             what == bulk_stream::kind::put_imm ? &op.imm : nullptr);
   return errorcode_t::done;
 }
 
-errorcode_t endpoint::put_in_packet(bulk_stream::kind what, const net::net_op& op) noexcept {
+errorcode_t endpoint::put_in_ring(bulk_stream::kind what, const net::net_op& op) noexcept {
   outbox::hold lane;
-  if (const errorcode_t rc = out_.acquire(op.rank, lane); rc != errorcode_t::done) return rc;
-  mem::packet* p = peers_.chunks().get();
-  if (p == nullptr) return errorcode_t::retry_nopacket;
-  base::copy_small(p->payload(), op.buffer, op.size);
-  p->length = static_cast<std::uint32_t>(op.size);
-  const bool is_begun = out_.begin_put(op.rank, *lane);
-  p->state.store(mem::packet_state::lent, std::memory_order_relaxed);
-  if (!is_begun || !flow_.watch(op.rank, p)) [[unlikely]] {
-    p->state.store(mem::packet_state::out, std::memory_order_relaxed);
-    mem::pool_of(*p).put(p);
-    if (!is_begun) return errorcode_t::retry_lock;
+  if (const errorcode_t rc = out_.acquire_for_put(op.rank, lane); rc != errorcode_t::done)
+    return rc;
+  put_ring* const ring = out_.ring_of(op.rank);
+  std::byte* const at = ring != nullptr ? ring->reserve(*lane, op.size) : nullptr;
+  if (at == nullptr) {
     out_.cancel_put(op.rank, *lane);
-    return errorcode_t::retry_nomem;
+    return ring != nullptr ? errorcode_t::retry_nomem : errorcode_t::retry_nopacket;
   }
+  base::copy_small(at, op.buffer, op.size);
+  ring->commit(*lane);
   const chunk_record r{{op.remote.slot, op.remote.generation, op.remote_offset},
-                       peers_.arena().offset_of(p),
+                       peers_.arena().offset_of(at),
                        static_cast<std::uint32_t>(op.size),
                        0};
-  std::memcpy(lane->next().data, &r, sizeof(r));
+  const std::uint32_t position = lane->position();
+  slot& s = lane->at(position);
+  std::memcpy(s.data, &r, sizeof(r));
   const bool has_imm = what == bulk_stream::kind::put_imm;
-  lane->publish({has_imm ? op.imm : 0, sizeof(r), slot_kind::put_packet,
+  lane->publish(position, s,
+                {has_imm ? op.imm : 0, sizeof(r), slot_kind::put_in_ring,
                  has_imm ? HAS_IMM : std::uint8_t{0}});
   return errorcode_t::done;
 }

@@ -37,7 +37,8 @@ class endpoint final : public net::endpoint {
   errorcode_t put_inline_to_self(const net::small_put& what) noexcept;
   errorcode_t to_self(bulk_stream::kind what, const net::net_op& op) noexcept;
   errorcode_t put_in_slot(bulk_stream::kind what, const net::net_op& op) noexcept;
-  errorcode_t put_in_packet(bulk_stream::kind what, const net::net_op& op) noexcept;
+  // retry_nopacket: there is no memory for a ring, so it has to go another way.
+  errorcode_t put_in_ring(bulk_stream::kind what, const net::net_op& op) noexcept;
   // is_chosen: it may go another way, if that one does not work.
   errorcode_t copy_now(bulk_stream::kind what, peer& who, const net::net_op& op,
                        bool is_chosen) noexcept;

@@ -65,6 +65,8 @@ inbox::outcome inbox::take(rx_lane& lane, const slot& s, slot_header header,
       return take_put(lane, s, header, to);
     case slot_kind::put_packet:
       return take_chunk(lane, s, header, to);
+    case slot_kind::put_in_ring:
+      return take_ring_put(lane, s, header, to);
     case slot_kind::get_request:
       return take_get(lane, s, header);
     case slot_kind::get_failed: {
@@ -130,7 +132,7 @@ inbox::outcome inbox::take_chunk(rx_lane& lane, const slot& s, slot_header heade
   if (header.size != sizeof(r)) return outcome::garbage;
   std::memcpy(&r, s.data, sizeof(r));
   std::byte* at =
-      lane.from->memory.resolve(r.packet, sizeof(mem::packet) + r.size, alignof(mem::packet));
+      lane.from->memory.resolve(r.data, sizeof(mem::packet) + r.size, alignof(mem::packet));
   if (at == nullptr) return outcome::garbage;
   auto* packet = reinterpret_cast<mem::packet*>(at);
   if (short_gets::is_one(r.where.region_slot)) {
@@ -150,6 +152,24 @@ inbox::outcome inbox::take_chunk(rx_lane& lane, const slot& s, slot_header heade
   if ((header.flags & GET_DONE) != 0) {
     flow_.finish_get(lane.rank, {r.where.region_slot, r.where.region_generation}, nullptr);
   }
+  if ((header.flags & HAS_IMM) != 0) to.on_immediate(lane.rank, header.imm);
+  return outcome::done;
+}
+
+inbox::outcome inbox::take_ring_put(rx_lane& lane, const slot& s, slot_header header,
+                                    net::sink& to) noexcept {
+  chunk_record r;
+  if (header.size != sizeof(r)) return outcome::garbage;
+  std::memcpy(&r, s.data, sizeof(r));
+  const std::byte* const data = lane.from->memory.resolve(r.data, r.size, 1);
+  if (data == nullptr) return outcome::garbage;
+  void* const where = target(r.where, r.size);
+  if (where == nullptr) {
+    peers_.count_dropped();  // as in take_put()
+    return outcome::done;
+  }
+  land(where, data, r.size);
+  lane.count_ring_put();
   if ((header.flags & HAS_IMM) != 0) to.on_immediate(lane.rank, header.imm);
   return outcome::done;
 }

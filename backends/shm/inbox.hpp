@@ -77,6 +77,7 @@ class inbox {
   outcome take_packet(rx_lane& lane, const slot& s, slot_header header, net::sink& to) noexcept;
   outcome take_put(rx_lane& lane, const slot& s, slot_header header, net::sink& to) noexcept;
   outcome take_chunk(rx_lane& lane, const slot& s, slot_header header, net::sink& to) noexcept;
+  outcome take_ring_put(rx_lane& lane, const slot& s, slot_header header, net::sink& to) noexcept;
   outcome take_get(rx_lane& lane, const slot& s, slot_header header) noexcept;
   outcome take_read(rx_lane& lane, const slot& s, slot_header header, net::sink& to) noexcept;
   void* target(const put_record& where, std::size_t size) const noexcept;

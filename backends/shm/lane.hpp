@@ -146,6 +146,9 @@ struct rx_lane {
   std::uint64_t moved_at = 0;        // ticks; when it was lent or came back
   static constexpr std::uint32_t NOBODY = net::wanted_by::NOBODY;
   static constexpr std::uint32_t MOST_OWED = 32;
+  // Puts read in the sender's put_ring since it was told of messages.
+  std::uint32_t ring_puts = 0;
+  static constexpr std::uint32_t MOST_RING_PUTS = 4;
   // Packets of the sender that have been read, and that it has not been told of either.
   std::uint32_t packet_count = 0;
   std::array<mem::packet*, MOST_OWED> packets;
@@ -219,9 +222,17 @@ struct rx_lane {
     if (++packet_count == MOST_OWED) [[unlikely]]
       hand_back_packets();
   }
+  // The bytes of the message before the cursor, which it is not told of yet, have been read in the
+  // sender's ring. It writes the next ones to lines that both have had lately, if it is told of
+  // these soon.
+  void count_ring_put() noexcept {
+    if (++ring_puts == MOST_RING_PUTS) [[unlikely]]
+      settle();
+  }
   bool is_settled() const noexcept { return owed == 0 && packet_count == 0; }
   // Pays what is owed; called when there was nothing else to do.
   void settle() noexcept {
+    ring_puts = 0;
     if (packet_count != 0) hand_back_packets();
     if (owed == 0) return;
     paid += std::exchange(owed, 0);

@@ -16,7 +16,7 @@
 namespace lci::shm {
 
 // Changes with every change of this file or of connect.hpp's hello.
-inline constexpr std::uint16_t WIRE_VERSION = 6;
+inline constexpr std::uint16_t WIRE_VERSION = 7;
 
 // A slot is two lines. The first carries the header and LINE_DATA bytes, so that a small message is
 // one line transfer; the second is touched by longer messages only.
@@ -32,6 +32,8 @@ inline constexpr std::uint32_t LANES = OWN_LANES + 2;
 // Devices per fabric. A table entry costs 8 bytes per peer, and a line per process.
 inline constexpr std::uint32_t MAX_DEVICES = 128;
 
+// Bytes of a put_ring.
+inline constexpr std::uint32_t PUT_RING = 512 * 1024;
 // Payload of a packet for what is copied on its way (bulk_stream).
 inline constexpr std::size_t CHUNK_MAX = 64 * 1024;
 // A get of at most this is answered as soon as it is read, with one packet.
@@ -39,21 +41,22 @@ inline constexpr std::size_t MOST_SHORT_GET = 8 * 1024;
 
 // What a slot holds.
 enum class slot_kind : std::uint8_t {
-  none = 0,     // not written yet
-  message,      // data: the message itself, `size` bytes
-  packet,       // data: packet_record
-  immediate,    // no data: a put_imm() whose data is already in place
-  put,          // data: put_record, then the bytes to write; `size` counts both
-  put_packet,   // data: chunk_record
-  get_request,  // data: get_record
-  get_failed,   // data: get_failure
-  read_request  // data: read_record
+  none = 0,      // not written yet
+  message,       // data: the message itself, `size` bytes
+  packet,        // data: packet_record
+  immediate,     // no data: a put_imm() whose data is already in place
+  put,           // data: put_record, then the bytes to write; `size` counts both
+  put_packet,    // data: chunk_record
+  get_request,   // data: get_record
+  get_failed,    // data: get_failure
+  read_request,  // data: read_record
+  put_in_ring    // data: chunk_record
 };
 
 // Bits of a header's flags.
 inline constexpr std::uint8_t MAY_KEEP = 1;  // packet: the receiver may borrow it
 inline constexpr std::uint8_t HAS_IMM =
-    2;  // put, put_packet, read_request: an immediate follows the data
+    2;  // put, put_packet, put_in_ring, read_request: an immediate follows the data
 inline constexpr std::uint8_t GET_DONE = 4;  // put_packet: the last piece of a get
 
 // The highest bit of a header, and so of its flags: set in the first lap of a lane, clear in the
@@ -133,13 +136,14 @@ struct put_record {
 };
 inline constexpr std::size_t MAX_SLOT_PUT = SLOT_DATA - sizeof(put_record);
 
-// A put, or a piece of one, whose bytes lie in a packet of the sender's arena. The target copies
-// them and returns the packet; if it refuses it stores CHUNK_REFUSED in the packet's `length`
-// first.
+// A put, or a piece of one, whose bytes lie in the sender's arena. put_packet: in a packet. The
+// target copies them and returns the packet; if it refuses it stores CHUNK_REFUSED in the packet's
+// `length` first. put_in_ring: in a put_ring. They are the sender's again once the message has been
+// consumed.
 struct chunk_record {
   put_record where;
-  std::uint64_t packet = 0;  // offset of the packet's header in the sender's arena
-  std::uint32_t size = 0;    // bytes of its payload
+  std::uint64_t data = 0;  // offset in the sender's arena: of the packet's header, or of the bytes
+  std::uint32_t size = 0;  // bytes of the packet's payload, or bytes
   std::uint32_t reserved = 0;
 };
 inline constexpr std::uint32_t CHUNK_REFUSED = ~std::uint32_t{0};

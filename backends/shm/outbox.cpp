@@ -12,11 +12,14 @@ outbox::outbox(connections& peers, int index)
     : peers_(peers),
       index_(index),
       shared_locks_(std::make_unique<base::spinlock[]>(peers.size())),
-      put_guards_(std::make_unique<put_guard[]>(peers.size())) {
+      put_guards_(std::make_unique<put_guard[]>(peers.size())),
+      put_rings_(std::make_unique<std::atomic<put_ring*>[]>(peers.size())) {
   base::has_asymmetric_fence();  // settled before begin_put() asks which half is its own
 }
 
 outbox::~outbox() {
+  for (int rank = 0; rank < peers_.size(); ++rank)
+    delete put_rings_[rank].load(std::memory_order_relaxed);
   for (auto& block : blocks_) delete[] block.load(std::memory_order_relaxed);
   delete[] shared_.load(std::memory_order_relaxed);
   delete[] poller_.load(std::memory_order_relaxed);
@@ -48,6 +51,9 @@ void outbox::close_locked(int rank) noexcept {
     // Gives the memory back but not the addresses, so such a post does no harm either.
     madvise(block[rank].slots, LANE_SIZE, MADV_REMOVE);
   }
+  // edge outbox.ring: partner is make_ring().
+  if (put_ring* const ring = put_rings_[rank].load(std::memory_order_acquire); ring != nullptr)
+    ring->forget_bytes();
 }
 
 outbox::mark outbox::mark_locked(int rank) noexcept {
@@ -70,6 +76,17 @@ bool outbox::is_past(int rank, const mark& m) noexcept {
     if (!block[rank].is_consumed(m.tail[i] - 1)) return false;
   }
   return true;
+}
+
+LCI_COLD put_ring* outbox::make_ring(int rank) noexcept {
+  try {
+    auto made = std::make_unique<put_ring>(peers_.arena());
+    // edge outbox.ring: the ring before its address; partner is close_locked().
+    put_rings_[rank].store(made.get(), std::memory_order_release);
+    return made.release();
+  } catch (const std::exception&) {
+    return nullptr;
+  }
 }
 
 bool outbox::begin_put(int rank, const tx_lane& lane) noexcept {
@@ -138,6 +155,13 @@ errorcode_t outbox::acquire(int rank, hold& out) noexcept {
   out.lane_ = lane;
   if (lane->seems_closed()) return errorcode_t::fatal;
   return lane->is_full() ? errorcode_t::retry_nomem : errorcode_t::done;
+}
+
+errorcode_t outbox::acquire_for_put(int rank, hold& out) noexcept {
+  if (const errorcode_t rc = acquire(rank, out); rc != errorcode_t::done) return rc;
+  // A lane that was opened just now may not be the only one. Then it has no say in put_guard, which
+  // counts positions of the first.
+  return may_put(rank) && begin_put(rank, *out) ? errorcode_t::done : errorcode_t::retry_lock;
 }
 
 errorcode_t outbox::acquire_poller(int rank, tx_lane*& out) noexcept {

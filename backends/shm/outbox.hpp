@@ -13,6 +13,7 @@
 
 #include "backends/shm/lane.hpp"
 #include "backends/shm/put_guard.hpp"
+#include "backends/shm/put_ring.hpp"
 #include "lci/base/spinlock.hpp"
 #include "lci/base/thread_id.hpp"
 #include "lci/mem/packet_pool.hpp"
@@ -76,8 +77,17 @@ class outbox {
   // The next message of this lane, which the caller holds, is such a put. False: not any more,
   // nothing has happened; else it is to be published now.
   bool begin_put(int rank, const tx_lane& lane) noexcept;
+  // acquire() and begin_put() in one. retry_lock: lanes are being opened.
+  errorcode_t acquire_for_put(int rank, hold& out) noexcept;
   // Takes begin_put() back: no put follows.
   void cancel_put(int rank, const tx_lane& lane) noexcept { put_guards_[rank].cancel(lane); }
+  // Where puts to that rank that fit no slot leave their bytes; for the one to which one
+  // has been granted. Null: no memory for now.
+  put_ring* ring_of(int rank) noexcept {
+    // Relaxed: who holds the lane finds what it stored itself, or what came with the lane.
+    put_ring* const ring = put_rings_[rank].load(std::memory_order_relaxed);
+    return ring != nullptr ? ring : make_ring(rank);
+  }
   // Are there puts on their way that a lane put in order? Then `out` says which.
   struct mark {
     std::array<std::uint32_t, LANES> tail{};  // how far a lane has been written
@@ -106,14 +116,16 @@ class outbox {
 
  private:
   std::atomic<tx_lane*>& block_of(std::uint32_t lane) noexcept;
+  put_ring* make_ring(int rank) noexcept;
 
   connections& peers_;
   const int index_;
   // By lane number: an array with an entry per rank. Threads beyond OWN_LANES find null here.
   std::array<std::atomic<tx_lane*>, base::MAX_THREADS + 1> blocks_{};
   std::atomic<tx_lane*> shared_{nullptr}, poller_{nullptr};
-  std::unique_ptr<base::spinlock[]> shared_locks_;  // by rank
-  std::unique_ptr<put_guard[]> put_guards_;         // by rank
+  std::unique_ptr<base::spinlock[]> shared_locks_;       // by rank
+  std::unique_ptr<put_guard[]> put_guards_;              // by rank
+  std::unique_ptr<std::atomic<put_ring*>[]> put_rings_;  // by rank
 };
 
 }  // namespace lci::shm

@@ -140,6 +140,28 @@ INSTANTIATE_TEST_SUITE_P(all, large_moves,
                                          move{"get", &net::endpoint::get, true}),
                          [](const auto& one) { return one.param.name; });
 
+TEST(no_memory, a_put_of_a_kib__goes_another_way_or_is_refused_until_it_is_posted_again) {
+  const std::string text = pattern(1024, 1);
+  for_each_allocation([&](std::uint64_t n) {
+    world w;
+    w.p.meet();
+    std::string there(text.size(), 0);
+    net::net_op op = op_for(const_cast<char*>(text.data()), text.size(),
+                            w.p.b.expose(there.data(), there.size()), nullptr);
+    bool is_posted = false;
+    const bool fired = w.fires_until(n, [&] {
+      if (!is_posted) {
+        const errorcode_t answer = w.p.a.out->put_imm(op);
+        is_posted = answer == errorcode_t::done || answer == errorcode_t::posted;
+        EXPECT_TRUE(is_posted || answer == errorcode_t::retry_nomem);
+      }
+      return is_posted && there == text;
+    });
+    EXPECT_EQ(w.a.errors, 0);
+    return fired;
+  });
+}
+
 TEST(no_memory, end_of_a_peer__is_told_once_with_its_operations) {
   std::string text = pattern(4 * bulk_stream::WINDOW, 2);
   for_each_allocation([&](std::uint64_t n) {

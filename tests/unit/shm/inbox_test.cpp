@@ -231,8 +231,8 @@ TEST(garbage, size_beyond_the_slot__cuts_the_sender_off) {
 }
 
 TEST(garbage, records_of_a_wrong_size__cut_the_sender_off) {
-  for (const slot_kind kind : {slot_kind::packet, slot_kind::put, slot_kind::put_packet,
-                               slot_kind::get_request, slot_kind::get_failed}) {
+  using enum slot_kind;
+  for (const auto kind : {packet, put, put_packet, put_in_ring, get_request, get_failed}) {
     pair p;
     p.meet();
     write_raw(p, {0, 3, kind, 0}, nullptr, 0);
@@ -258,14 +258,16 @@ TEST(garbage, packets_outside_the_senders_memory__cut_the_sender_off) {
 }
 
 TEST(garbage, a_chunk_outside_the_senders_memory__cuts_the_sender_off_and_writes_nothing) {
-  pair p;
-  p.meet();
-  std::string memory(100, '.');
-  const net::remote_key key = p.b.expose(memory.data(), memory.size());
-  const chunk_record r{{key.slot, key.generation, 0}, std::uint64_t{1} << 50, 50, 0};
-  write_raw(p, {0, sizeof(r), slot_kind::put_packet, 0}, &r, sizeof(r));
-  expect_cut_off(p, 0);
-  EXPECT_EQ(memory, std::string(100, '.'));
+  for (const slot_kind kind : {slot_kind::put_packet, slot_kind::put_in_ring}) {
+    pair p;
+    p.meet();
+    std::string memory(100, '.');
+    const net::remote_key key = p.b.expose(memory.data(), memory.size());
+    const chunk_record r{{key.slot, key.generation, 0}, std::uint64_t{1} << 50, 50, 0};
+    write_raw(p, {0, sizeof(r), kind, 0}, &r, sizeof(r));
+    expect_cut_off(p, 0);
+    EXPECT_EQ(memory, std::string(100, '.'));
+  }
 }
 
 TEST(garbage, requests_to_read_too_much_or_outside__cut_the_sender_off) {

@@ -166,7 +166,8 @@ TEST(find_open_puts, one_is_only_announced__those_before_it_count) {
 }
 
 // What happens between the announcement of a put and the look whether its lane is still alone.
-class put_announced : public testing::Test {
+// By size: in a slot, and in a ring.
+class put_announced : public testing::TestWithParam<std::size_t> {
  protected:
   put_announced() {
     p.meet();
@@ -189,11 +190,11 @@ class put_announced : public testing::Test {
 
   static constexpr const char* POINT = "outbox.put.announced";
   pair p;
-  std::string target = std::string(100, '.'), text = "bytes";
+  std::string target = std::string(2000, '.'), text = test::pattern(GetParam(), 1);
   net::net_op op;
 };
 
-TEST_F(put_announced, another_thread_opens_its_lane__neither_gets_past_the_other) {
+TEST_P(put_announced, another_thread_opens_its_lane__neither_gets_past_the_other) {
   errorcode_t second = errorcode_t::done;
   {
     const lci::test::race_hook hook(
@@ -210,7 +211,7 @@ TEST_F(put_announced, another_thread_opens_its_lane__neither_gets_past_the_other
   EXPECT_EQ(target.substr(0, text.size()), text);
 }
 
-TEST_F(put_announced, another_thread_opens_its_lane_behind_an_earlier_put__waits_for_both) {
+TEST_P(put_announced, another_thread_opens_its_lane_behind_an_earlier_put__waits_for_both) {
   ASSERT_EQ(put(), errorcode_t::done);
   {
     const lci::test::race_hook hook(
@@ -227,9 +228,9 @@ TEST_F(put_announced, another_thread_opens_its_lane_behind_an_earlier_put__waits
   p.until([&] { return p.b.seen.messages.size() == 1; });
 }
 
-TEST_F(put_announced, a_get_is_posted__it_waits_for_the_put_before) {
+TEST_P(put_announced, a_get_is_posted__it_waits_for_the_put_before) {
   ASSERT_EQ(put(), errorcode_t::done);
-  std::string got(text.size(), '.'), later = "later";
+  std::string got(text.size(), '.'), later = test::pattern(text.size(), 2);
   net::net_op get = op;
   get.buffer = got.data();
   get.context = &got;
@@ -247,6 +248,27 @@ TEST_F(put_announced, a_get_is_posted__it_waits_for_the_put_before) {
   EXPECT_EQ(written.used >> POLLER_LANE & 1, 0u) << "the get was sent before the put was consumed";
   p.until([&] { return p.a.seen.completed.size() == 1; });
   EXPECT_TRUE(got == text || got == later) << got;
+}
+
+INSTANTIATE_TEST_SUITE_P(of, put_announced, testing::Values(5, 1024));
+
+TEST(outbox, a_put_whose_thread_opens_a_second_lane__is_refused_before_it_touches_a_ring) {
+  pair p;
+  p.meet();
+  ASSERT_EQ(p.a.say(1, "opens the first lane"), errorcode_t::done);
+  p.until([&] { return p.b.seen.messages.size() == 1; });
+  std::string target(2000, '.'), text = test::pattern(1024, 1);
+  net::net_op op;
+  op.rank = 1;
+  op.buffer = text.data();
+  op.size = text.size();
+  op.remote = p.b.expose(target.data(), target.size());
+  op.in_order = true;
+  const std::size_t before = p.a.arena.in_use();
+  lci::test::in_thread([&] { EXPECT_EQ(p.a.out->put(op), errorcode_t::retry_lock); });
+  EXPECT_LT(p.a.arena.in_use(), before + put_ring::SIZE);
+  outbox::mark ignored;
+  EXPECT_FALSE(p.a.behind().out.find_open_puts(1, ignored));
 }
 
 // A rank may live on in one net context when it has left another one.
