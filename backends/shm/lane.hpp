@@ -222,9 +222,9 @@ struct rx_lane {
     if (++packet_count == MOST_OWED) [[unlikely]]
       hand_back_packets();
   }
-  // The bytes of the message before the cursor, which it is not told of yet, have been read in the
-  // sender's ring. It writes the next ones to lines that both have had lately, if it is told of
-  // these soon.
+  // The bytes of the message before the cursor have been read in the sender's ring. The sender is
+  // told soon, but not of this one yet, so that it writes the next ones to lines that both have had
+  // lately.
   void count_ring_put() noexcept {
     if (++ring_puts == MOST_RING_PUTS) [[unlikely]]
       settle();

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <new>
 #include <set>
 #include <string>
 #include <vector>
@@ -208,6 +209,22 @@ TEST_F(puts, a_target_that_always_finds_some__says_what_it_read_before_the_ring_
     ASSERT_EQ(post(), errorcode_t::done) << i;
     p_.b.poll(1);
   }
+}
+
+TEST_F(puts, without_memory_for_a_ring__go_in_packets) {
+  // A large one makes the packets.
+  ASSERT_EQ(p_.post([&] { return put(100 * 1024, 1024); }), errorcode_t::posted);
+  p_.until([&] { return p_.b.seen.immediates.size() == 1; });
+  for (bool is_full = false; !is_full;) {
+    try {
+      p_.a.arena.allocate(put_ring::SIZE);
+    } catch (const std::bad_alloc&) {
+      is_full = true;
+    }
+  }
+  ASSERT_EQ(p_.post([&] { return put(1024, 0); }), errorcode_t::posted);
+  p_.until([&] { return p_.b.seen.immediates.size() == 2; });
+  EXPECT_EQ(there_.substr(0, 1024), data_.substr(0, 1024));
 }
 
 TEST_F(puts, to_a_registration_that_ended__are_counted_and_the_next_arrives) {
